@@ -1,0 +1,1 @@
+"""Summaries, the confound guard, comparison and losslessness evidence; no I/O."""

@@ -1,0 +1,1 @@
+"""Commands: parse, call one workflow, render its events, exit. No branching on the domain."""

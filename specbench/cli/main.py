@@ -1,0 +1,45 @@
+"""The command line's table of contents: every command, one file each."""
+
+import sys
+
+import typer
+
+from specbench.errors import SpecbenchError
+
+app = typer.Typer(
+    name="specbench",
+    help="The instrument of record for speculative decoding.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    ctx: typer.Context,
+    version: bool = typer.Option(False, "--version", help="Print the version and exit."),
+) -> None:
+    """Measure, verify and compare speculative decoding on real servers."""
+    if version:
+        from specbench import __version__
+
+        typer.echo(f"specbench {__version__}")
+        ctx.exit()
+
+
+def main() -> None:
+    """Run a command; turn an error for the reader into one message and its exit status."""
+    try:
+        app()
+    except SpecbenchError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        typer.echo("interrupted; the same command resumes", err=True)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

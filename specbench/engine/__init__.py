@@ -1,0 +1,1 @@
+"""The embedded reference engine: an island that shares no code with what judges it."""

@@ -1,0 +1,1 @@
+"""Drive load and measure it faithfully; the only asyncio."""

@@ -1,0 +1,1 @@
+"""Frozen types of the nouns; every other layer speaks in them."""

@@ -1,0 +1,98 @@
+"""Events of a run: the command line renders them, a notebook ignores them, a test lists them."""
+
+import msgspec
+
+from specbench.model.load import DriveProgress
+from specbench.model.plan import Block, Plan, Trial
+from specbench.model.service import LoadFailure, LoadProgress
+
+
+class RunStarted(msgspec.Struct, frozen=True, kw_only=True, tag="run_started"):
+    """The recording is open; `resumed` says that it held trials already."""
+
+    recording: str
+    plan: Plan
+    resumed: bool
+
+
+class BlockStarted(msgspec.Struct, frozen=True, kw_only=True, tag="block_started"):
+    """A server is about to be launched."""
+
+    block: Block
+
+
+class BlockLoading(msgspec.Struct, frozen=True, kw_only=True, tag="block_loading"):
+    """A server is loading."""
+
+    block: Block
+    progress: LoadProgress
+
+
+class BlockReady(msgspec.Struct, frozen=True, kw_only=True, tag="block_ready"):
+    """A server answered, and it is the one that was asked for."""
+
+    block: Block
+    load_s: float
+    flags: tuple[str, ...] = ()
+
+
+class BlockFailed(msgspec.Struct, frozen=True, kw_only=True, tag="block_failed"):
+    """A server could not be measured; its trials are recorded as failed."""
+
+    block: Block
+    failure: LoadFailure
+    log_path: str = ""
+
+
+class TrialStarted(msgspec.Struct, frozen=True, kw_only=True, tag="trial_started"):
+    """Load begins."""
+
+    trial: Trial
+
+
+class TrialProgress(msgspec.Struct, frozen=True, kw_only=True, tag="trial_progress"):
+    """Load goes on."""
+
+    trial: Trial
+    progress: DriveProgress
+
+
+class TrialFinished(msgspec.Struct, frozen=True, kw_only=True, tag="trial_finished"):
+    """A trial is sealed, as ok or as failed with a reason."""
+
+    trial: Trial
+    status: str
+    reason: str = ""
+    tok_s: float | None = None
+    accept_len: float | None = None
+
+
+class Notice(msgspec.Struct, frozen=True, kw_only=True, tag="notice"):
+    """Something that a reader should know; never an error by itself."""
+
+    text: str
+    host: str = ""
+
+
+class RunFinished(msgspec.Struct, frozen=True, kw_only=True, tag="run_finished"):
+    """The run is over. Counts are of trials."""
+
+    recording: str
+    measured: int
+    already_done: int
+    failed: int
+    invalid: int
+
+
+RunEvent = (
+    RunStarted
+    | BlockStarted
+    | BlockLoading
+    | BlockReady
+    | BlockFailed
+    | TrialStarted
+    | TrialProgress
+    | TrialFinished
+    | Notice
+    | RunFinished
+)

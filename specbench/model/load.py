@@ -1,0 +1,254 @@
+"""Load: what is sent, in which shape, and what came back - one record a request."""
+
+from typing import Literal
+
+import msgspec
+
+Api = Literal["generate", "chat", "completions"]
+
+
+class Prompt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One prompt of a dataset: chat `messages`, or raw `text`, or `input_ids`."""
+
+    prompt_id: str
+    category: str = ""
+    messages: tuple[dict[str, str], ...] = ()
+    text: str | None = None
+    input_ids: tuple[int, ...] = ()
+    max_tokens: int | None = None
+
+
+class Sampling(msgspec.Struct, frozen=True, kw_only=True):
+    """Every sampling field, sent explicitly so that no server default can differ between arms."""
+
+    temperature: float = 0.0
+    top_p: float = 1.0
+    top_k: int = -1
+    min_p: float = 0.0
+    max_tokens: int = 512
+    ignore_eos: bool = False
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """Where requests go. `api_key_env` names the variable that holds the token, never the token."""
+
+    url: str
+    model: str
+    api: Api = "chat"
+    engine: Literal["sglang", "vllm", "openai"] = "sglang"
+    api_key_env: str | None = None
+    verify_tls: bool = True
+    use_proxy: bool = False
+
+
+class Closed(msgspec.Struct, frozen=True, kw_only=True, tag="closed"):
+    """Closed loop: `concurrency` slots, each sends its next request when the last one ended.
+
+    `stagger_s` spreads the first sends evenly over that many seconds.
+    """
+
+    concurrency: int
+    stagger_s: float = 0.0
+
+
+class Open(msgspec.Struct, frozen=True, kw_only=True, tag="open"):
+    """Open loop at `rate` requests a second on an absolute schedule; latency counts from it.
+
+    `process`: constant, poisson, or gamma with `burstiness` (shape k; 1 = Poisson).
+    `max_in_flight` bounds the client, None is unbounded.
+    """
+
+    rate: float
+    process: Literal["constant", "poisson", "gamma"] = "poisson"
+    burstiness: float = 1.0
+    max_in_flight: int | None = None
+
+
+class Ramp(msgspec.Struct, frozen=True, kw_only=True, tag="ramp"):
+    """Open loop whose rate goes through `steps` of (rate, seconds), linear when `linear`."""
+
+    steps: tuple[tuple[float, float], ...]
+    linear: bool = False
+
+
+class Replay(msgspec.Struct, frozen=True, kw_only=True, tag="replay"):
+    """Requests at the given offsets in seconds from the start (a trace), divided by `speed`."""
+
+    offsets_s: tuple[float, ...]
+    speed: float = 1.0
+
+
+Shape = Closed | Open | Ramp | Replay
+
+
+class Stop(msgspec.Struct, frozen=True, kw_only=True):
+    """When measured load ends: whichever is reached first; then drain or abort."""
+
+    requests: int | None = None
+    tokens: int | None = None
+    seconds: float | None = None
+    on_end: Literal["drain", "abort"] = "drain"
+    drain_timeout_s: float = 600.0
+
+
+class DriveJob(msgspec.Struct, frozen=True, kw_only=True):
+    """One trial's load, complete: it can be written to a file and driven on another machine.
+
+    `prompts_path` is a JSON-lines file of Prompt; prompts are taken in file order (the planner
+    shuffled them), again from the start when they run out. `salt` isolates the server's prefix
+    cache between trials. `warmup_requests` are sent first, at the same shape, and recorded with
+    phase "warmup". `processes` 0 means: choose.
+    """
+
+    target: Target
+    prompts_path: str
+    sampling: Sampling
+    shape: Shape
+    stop: Stop
+    warmup_requests: int = 0
+    request_timeout_s: float = 600.0
+    salt: str = ""
+    seed: int = 0
+    processes: int = 0
+    keep_text: bool = False
+    retokenise: bool = False
+
+
+Reason = Literal[
+    "",
+    "connect_refused",
+    "connect_timeout",
+    "dns",
+    "tls",
+    "closed_early",
+    "http_4xx",
+    "http_429",
+    "http_5xx",
+    "redirect",
+    "bad_json",
+    "bad_http",
+    "error_event",
+    "no_first_byte",
+    "stalled",
+    "timeout",
+    "no_usage",
+    "line_too_long",
+    "aborted",
+    "server_abort",
+]
+
+
+class RequestRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One request as it happened: a row of requests.parquet. Failed ones are rows too.
+
+    All `*_ns` are monotonic nanoseconds since the drive's start (`DriveReport.start_unix_ns`
+    correlates with logs). `chunk_ns[i]` is the arrival of the i-th event that carried content or
+    reasoning and `chunk_tokens[i]` the tokens that it added (from the server's cumulative counts;
+    empty where the server gives none). `stamp` says how arrivals were taken.
+    `output_tokens` counts by the server; None where it was not said. The `spec_*` figures are the
+    server's own counters: verify steps, accepted drafts without the bonus, proposed drafts, and
+    `spec_histogram[k]` = steps that accepted exactly k drafts.
+    """
+
+    rid: str
+    prompt_id: str
+    category: str = ""
+    phase: Literal["warmup", "measured"] = "measured"
+    worker: int = 0
+    slot: int = 0
+    intended_ns: int = 0
+    written_ns: int | None = None
+    first_byte_ns: int | None = None
+    first_token_ns: int | None = None
+    last_token_ns: int | None = None
+    end_ns: int | None = None
+    status: Literal["ok", "failed", "truncated", "aborted"] = "ok"
+    reason: Reason = ""
+    detail: str = ""
+    http_status: int | None = None
+    finish_reason: str | None = None
+    prompt_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    retractions: int | None = None
+    chunk_ns: list[int] = []
+    chunk_tokens: list[int] = []
+    tokens_in_first_chunk: int | None = None
+    count_source: Literal["server", "retokenised", ""] = "server"
+    spec_verify_ct: int | None = None
+    spec_accepted: int | None = None
+    spec_proposed: int | None = None
+    spec_histogram: list[int] | None = None
+    spec_accept_length_server: float | None = None
+    stamp: Literal["kernel", "read"] = "read"
+    read_lag_max_us: float | None = None
+    inexact_stamps: int = 0
+    output_sha256: str | None = None
+    text: str | None = None
+    output_ids: list[int] | None = None
+
+
+class DriveProgress(msgspec.Struct, frozen=True, kw_only=True, tag="drive_progress"):
+    """A glance at a drive in progress, about twice a second; never a measurement."""
+
+    elapsed_s: float
+    in_flight: int
+    finished: int
+    failed: int
+    output_tokens: int
+    accept_len: float | None = None
+    phase: Literal["warmup", "measured"] = "measured"
+
+
+class Certificate(msgspec.Struct, frozen=True, kw_only=True):
+    """What the trial's own figures are worth, and the bound on their error.
+
+    `read_lag_us_*`: kernel stamp against the read; `exact_share`: reads that held one event;
+    `start_late_us_*`: intended send against the write; `cpu_share`: of one core, of the busiest
+    process. `ttft_error_us` and `gap_error_us` must hold against the truth for at least 99 % of
+    requests. `flags` holds `client_saturated` and `clock_step` where they apply.
+    """
+
+    stamp: Literal["kernel", "read", "mixed"]
+    processes: int
+    events: int
+    reads: int
+    exact_share: float | None = None
+    read_lag_us_p50: float | None = None
+    read_lag_us_p99: float | None = None
+    read_lag_us_max: float | None = None
+    start_late_us_p50: float | None = None
+    start_late_us_p99: float | None = None
+    cpu_share: float | None = None
+    socket_backlog_max: int | None = None
+    clock_offset_drift_us: float | None = None
+    clock_steps: int = 0
+    rtt_us_p50: float | None = None
+    ttft_error_us: float | None = None
+    gap_error_us: float | None = None
+    flags: tuple[str, ...] = ()
+
+
+class DriveReport(msgspec.Struct, frozen=True, kw_only=True, tag="drive_report"):
+    """The end of a drive: its clock, its window and its certificate.
+
+    `measured_start_ns`/`measured_end_ns` bound the measured phase; `window_start_ns`/
+    `window_end_ns` the part of it in which the number of requests in flight was at the target
+    (None where there was no such part). All on the records' clock.
+    """
+
+    start_unix_ns: int
+    measured_start_ns: int
+    measured_end_ns: int
+    window_start_ns: int | None
+    window_end_ns: int | None
+    requests: int
+    failed: int
+    interrupted: bool
+    certificate: Certificate
+
+
+DriveEvent = DriveProgress | DriveReport

@@ -1,0 +1,61 @@
+"""A running server and the events of its loading."""
+
+from typing import Any, Literal
+
+import msgspec
+
+Phase = Literal[
+    "starting",
+    "weights",
+    "kv_cache",
+    "autotune",
+    "graphs",
+    "draft",
+    "binding",
+    "warmup",
+    "checking",
+]
+
+
+class LoadProgress(msgspec.Struct, frozen=True, kw_only=True, tag="load_progress"):
+    """Loading goes on. `fraction` is of the phase, in [0, 1], or None; `eta_s` is of the whole."""
+
+    phase: Phase
+    fraction: float | None = None
+    detail: str = ""
+    elapsed_s: float = 0.0
+    eta_s: float | None = None
+
+
+class LoadFailure(msgspec.Struct, frozen=True, kw_only=True, tag="load_failure"):
+    """A diagnosis: `cause` in one sentence, `hint` what to do, `evidence` the log lines.
+
+    `pattern` is the stable machine-readable name ("cuda_oom", "port_in_use", "bad_flag", ...).
+    """
+
+    pattern: str
+    cause: str
+    hint: str
+    evidence: tuple[str, ...] = ()
+
+
+class ServiceFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a ready server says of itself, and how the operating system sees it.
+
+    `server_info` is the server's JSON as received; `started_at` is the process start in UTC
+    ISO 8601; `notices` are log lines that must be recorded although nothing failed (a silent cap,
+    a greedy fall-back).
+    """
+
+    url: str
+    version: str | None = None
+    pid: int | None = None
+    started_at: str | None = None
+    load_s: float | None = None
+    server_info: dict[str, Any] = {}
+    model_info: dict[str, Any] = {}
+    notices: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+
+
+LoadEvent = LoadProgress | LoadFailure

@@ -1,0 +1,61 @@
+"""Losslessness verdicts: the document of contract section 7."""
+
+from typing import Any, Literal
+
+import msgspec
+
+VerdictName = Literal["holds", "violated", "inconclusive"]
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """One claim with its method, sample size, effect and interval."""
+
+    name: str
+    verdict: VerdictName
+    method: str
+    n_tokens: int
+    concurrency: int
+    temperature: float | None = None
+    p: float | None = None
+    effect: dict[str, float] = {}
+    ci: list[float] = []
+    note: str = ""
+
+
+class Witness(msgspec.Struct, frozen=True, kw_only=True):
+    """A reproduced wrong token; `margin_nat` is how far the target's argmax is above it."""
+
+    prompt_ids: list[int]
+    position: int
+    token: int
+    target_argmax: int
+    margin_nat: float
+    curl: str
+    stage: str = ""
+
+
+class IntegrityFinding(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that does not add up whatever the verdict: counters, logprobs, text against ids."""
+
+    name: str
+    finding: str
+
+
+class VerdictDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole answer of `verify`, as written to verdicts/*.json."""
+
+    schema: int = 1
+    verdict: VerdictName
+    resolution: dict[str, float | None] = {}
+    claims: list[Claim] = []
+    witnesses: list[Witness] = []
+    integrity: list[IntegrityFinding] = []
+    not_tested: list[str] = []
+    needed: dict[str, float] = {}
+    suspects: list[str] = []
+    findings: str = ""
+    server: dict[str, Any] = {}
+    reference: dict[str, Any] = {}
+    prompts_sha256: str = ""
+    sampling: dict[str, Any] = {}
+    specbench: str = ""

@@ -1,0 +1,1 @@
+"""What one run leaves on disk: journal, sealed trials, tidy tables, schema versions."""

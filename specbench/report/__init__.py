@@ -1,0 +1,1 @@
+"""Plots, tables, Markdown and HTML findings, all generated from the tidy tables."""

@@ -1,0 +1,1 @@
+"""Intervals, tests and sequential rules on plain arrays; numpy and scipy only."""

@@ -1,0 +1,1 @@
+"""Use cases - run, verify, isolate, compare, report - and the one composition root."""
