@@ -12,7 +12,8 @@
 A failed *request* is not an exception but a row with a reason; a *bug* is never caught.
 """
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
 
 
 class SpecbenchError(Exception):
@@ -102,3 +103,13 @@ class Interrupted(SpecbenchError):
     """The user stopped the program; the same command resumes."""
 
     exit_code = 130
+
+
+def nearest(name: str, known: Iterable[str], *, noun: str = "valid names") -> str:
+    """Say which valid name was probably meant, and otherwise which ones there are."""
+    names = sorted(set(known))
+    close = difflib.get_close_matches(name[:200], names, n=1, cutoff=0.6)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    shown = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+    return f"{noun}: {shown}" if names else f"there are no {noun}"

@@ -18,6 +18,14 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_tokens: int | None = None
 
 
+class Dataset(msgspec.Struct, frozen=True, kw_only=True):
+    """Prompts in the order of their file; `sha256` is of their content, not of its formatting."""
+
+    name: str
+    sha256: str
+    prompts: tuple[Prompt, ...]
+
+
 class Sampling(msgspec.Struct, frozen=True, kw_only=True):
     """Every sampling field, sent explicitly so that no server default can differ between arms."""
 

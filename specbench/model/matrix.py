@@ -1,11 +1,16 @@
 """The matrix as decoded from YAML: factors, algorithms as data, workload, replicates."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 Level = str | int | float | bool | None
 Scope = Literal["launch", "load", "request"]
+Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,99}$")]
+Count = Annotated[int, Meta(ge=1, le=10**9)]
+Fraction = Annotated[float, Meta(ge=0.0, le=1.0)]
+Seed = Annotated[int, Meta(ge=0, le=2**53)]
 
 LOAD_FACTORS = frozenset({"concurrency", "rate"})
 REQUEST_FACTORS = frozenset(
@@ -16,11 +21,15 @@ REQUEST_FACTORS = frozenset(
 class Algorithm(msgspec.Struct, frozen=True, kw_only=True):
     """How one value of the factor `algorithm` becomes server flags: data, not code.
 
-    `flags` maps a flag name without dashes to a template ("{budget}"), True (a bare flag) or a
-    constant; `factors` names the launch factors that apply to this algorithm (all others in
-    `algorithm_factors` collapse to None); `since`/`until` are server versions; `versions` overrides
-    the flags for a range of server versions (">=0.5.18" -> flags).
+    `flags` maps a flag name without dashes to a template ("{budget + 1}"), True (a bare flag) or a
+    constant; None takes the flag away. `factors` names further launch factors that apply beside
+    those that the templates name. `since` and `until` are the first and the last server version
+    that has it; `versions` overrides flags for server versions (">=0.5.18" -> flags). `extends`
+    names the algorithm whose entries this one changes; one of the same name is meant by default.
     """
+
+    description: str = ""
+    extends: str | None = None
 
     flags: dict[str, Level] = {}
     env: dict[str, str] = {}
@@ -34,8 +43,8 @@ class Algorithm(msgspec.Struct, frozen=True, kw_only=True):
 class ModelRef(msgspec.Struct, frozen=True, kw_only=True):
     """The model under test: a path on the hosts and the name it is served under."""
 
-    path: str
-    served_name: str
+    path: Annotated[str, Meta(min_length=1)]
+    served_name: Annotated[str, Meta(min_length=1, pattern="^[^:]+$")]
 
 
 class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,41 +56,59 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkloadOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked of the server in each trial. `requests` counts measured requests."""
+    """What is asked of the server in each trial. `requests` counts measured requests.
 
-    dataset: str = "builtin:mixed"
-    requests: int = 200
-    max_tokens: int = 512
+    A factor of the same name takes the place of an entry. `warmup` counts requests before the
+    measured ones. `seed` orders the prompts.
+    """
+
+    dataset: Annotated[str, Meta(min_length=1)] = "builtin:mixed"
+    requests: Count = 200
+    max_tokens: Count = 512
     ignore_eos: bool = False
-    warmup: int | Literal["auto"] = "auto"
+    warmup: Annotated[int, Meta(ge=0, le=10**6)] | Literal["auto"] = "auto"
     window: Literal["steady", "run"] = "steady"
     api: Literal["generate", "chat", "completions"] = "chat"
-    temperature: float = 0.0
-    top_p: float = 1.0
-    top_k: int = -1
-    min_p: float = 0.0
-    request_timeout_s: float = 600.0
+    temperature: Annotated[float, Meta(ge=0.0, le=100.0)] = 0.0
+    top_p: Fraction = 1.0
+    top_k: Annotated[int, Meta(ge=-1, le=2**30)] = -1
+    min_p: Fraction = 0.0
+    request_timeout_s: Annotated[float, Meta(gt=0.0, le=86400.0)] = 600.0
     stagger: bool = True
-    seed: int = 0
+    seed: Seed = 0
 
 
 class Replicates(msgspec.Struct, frozen=True, kw_only=True):
     """Trials are nested in launches: `launches` restarts of each server, `trials` in each."""
 
-    launches: int = 1
-    trials: int = 1
+    launches: Annotated[int, Meta(ge=1, le=1000)] = 1
+    trials: Annotated[int, Meta(ge=1, le=1000)] = 1
+
+
+class CommonFactor(msgspec.Struct, frozen=True, kw_only=True):
+    """How a launch factor that concerns every algorithm becomes flags (`tp`, `cuda_graph`, ...)."""
+
+    description: str = ""
+    flags: dict[str, Level] = {}
+    versions: dict[str, dict[str, Level]] = {}
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
     """One combination of levels, after collapse; `cell_id` is the content hash of its definition.
 
     `levels` holds every factor of the matrix (None where it does not apply); `invalid` is the
-    reason why no server can run it, or None.
+    reason why no server can run it, or None. `origin` tells a cell of the product from one of
+    `include`, and from a control that was added because an arm had none. `launch` is the
+    fingerprint of the server that the cell needs; `definition` maps each part of the cell's
+    definition to its hash, so that a change can be named.
     """
 
     cell_id: str
     levels: dict[str, Level]
     invalid: str | None = None
+    origin: Literal["matrix", "include", "control"] = "matrix"
+    launch: str = ""
+    definition: dict[str, str] = {}
 
     @property
     def algorithm(self) -> str:
@@ -90,21 +117,34 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Matrix(msgspec.Struct, frozen=True, kw_only=True):
-    """A decoded matrix file. `source` is its text, `path` where it was read from."""
+    """A decoded matrix file. `source` is its text, `path` where it was read from.
+
+    `include` holds cells to add (factor -> levels; factors left out take all of theirs), `keep`
+    the expressions of `include` of which one must hold. `algorithms` and `common` are complete:
+    the ones that ship, changed by the file's. `places` maps an entry ("factors.budget") to
+    file:line:column. `spread` says what several hosts are for: "groups" shares whole comparisons
+    out among them, "every" measures everything on each. `verify` plans losslessness verdicts at
+    that depth.
+    """
 
     name: str
     model: ModelRef
     hosts: tuple[str, ...]
     factors: dict[str, tuple[Level, ...]]
-    include: tuple[dict[str, Level], ...] = ()
+    include: tuple[dict[str, tuple[Level, ...]], ...] = ()
+    keep: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     when: dict[str, str] = {}
     algorithms: dict[str, Algorithm] = {}
+    common: dict[str, CommonFactor] = {}
     server: ServerOptions = ServerOptions()
     workload: WorkloadOptions = WorkloadOptions()
     control: str = "ar"
     replicates: Replicates = Replicates()
+    verify: Literal["quick", "default", "deep"] | None = None
+    spread: Literal["groups", "every"] = "groups"
     files: tuple[str, ...] = ()
     seed: int = 0
     source: str = ""
     path: str = ""
+    places: dict[str, str] = {}

@@ -30,7 +30,9 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """One planned execution of a cell inside a block.
 
     `replicate` counts trials of this cell over all launches from 0; `order` is its place inside
-    the block; `seed` drives prompt order and sampling seeds.
+    the block; `seed` drives prompt order and sampling seeds and is the same on every arm. `key`
+    stands for the place in the design (levels, host, launch, replicate) whatever the definition
+    behind it; `definition` maps each part of the definition to its hash.
     """
 
     trial_id: str
@@ -42,16 +44,57 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     order: int
     seed: int
     kind: Literal["timed", "verify"] = "timed"
+    key: str = ""
+    definition: dict[str, str] = {}
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True):
-    """One launch of one server and the trials measured while it is up."""
+    """One launch of one server and the trials measured while it is up.
+
+    `resumed`: other trials of the block were measured by an earlier process of the same server.
+    """
 
     block_id: str
     host: str
     launch: int
     spec: LaunchSpec
     trials: tuple[Trial, ...]
+    resumed: bool = False
+
+
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """A trial that a recording holds: its outcome, its key, and the definition it ran under."""
+
+    state: Literal["ok", "failed"]
+    key: str
+    definition: dict[str, str] = {}
+    reason: str = ""
+
+
+class PastLaunch(msgspec.Struct, frozen=True, kw_only=True):
+    """How long one launch took in an earlier recording."""
+
+    host: str
+    model: str
+    algorithm: str
+    load_s: float
+
+
+class PastTrial(msgspec.Struct, frozen=True, kw_only=True):
+    """How long one trial took in an earlier recording."""
+
+    host: str
+    model: str
+    cell_id: str
+    seconds: float
+    kind: Literal["timed", "verify"] = "timed"
+
+
+class History(msgspec.Struct, frozen=True, kw_only=True):
+    """What earlier recordings tell about durations."""
+
+    launches: tuple[PastLaunch, ...] = ()
+    trials: tuple[PastTrial, ...] = ()
 
 
 class TrialReason(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,18 +103,29 @@ class TrialReason(msgspec.Struct, frozen=True, kw_only=True):
     trial_id: str
     state: Literal["missing", "done", "stale", "failed", "invalid"]
     reason: str
+    cell_id: str = ""
+    host: str = ""
+    expected_s: float | None = None
+
+    @property
+    def will_run(self) -> bool:
+        """Whether the plan measures it."""
+        return self.state in ("missing", "stale", "failed")
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Blocks in the order of execution, per host; `invalid` cells are reported, never dropped.
 
-    `expected_s` is the expected wall time, or None where no earlier recording tells.
+    Blocks hold the trials that will run; `reasons` has every trial of the matrix. `expected_s` is
+    the expected wall time, hosts in parallel, or None where no earlier recording tells. `notices`
+    say what a reader should know (an added control, an idle host).
     """
 
     blocks: tuple[Block, ...]
     reasons: tuple[TrialReason, ...] = ()
     invalid: tuple[Cell, ...] = ()
     expected_s: float | None = None
+    notices: tuple[str, ...] = ()
 
     @property
     def launches(self) -> int:
