@@ -108,7 +108,8 @@ class DriveJob(msgspec.Struct, frozen=True, kw_only=True):
     `prompts_path` is a JSON-lines file of Prompt; prompts are taken in file order (the planner
     shuffled them), again from the start when they run out. `salt` isolates the server's prefix
     cache between trials. `warmup_requests` are sent first, at the same shape, and recorded with
-    phase "warmup". `processes` 0 means: choose.
+    phase "warmup". `processes` 0 means: choose. `stall_timeout_s` bounds the silence inside a
+    reply, None is unbounded.
     """
 
     target: Target
@@ -118,6 +119,8 @@ class DriveJob(msgspec.Struct, frozen=True, kw_only=True):
     stop: Stop
     warmup_requests: int = 0
     request_timeout_s: float = 600.0
+    stall_timeout_s: float | None = None
+    connect_timeout_s: float = 10.0
     salt: str = ""
     seed: int = 0
     processes: int = 0
@@ -143,6 +146,7 @@ Reason = Literal[
     "stalled",
     "timeout",
     "no_usage",
+    "bad_count",
     "line_too_long",
     "aborted",
     "server_abort",
@@ -215,7 +219,8 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
     """What the trial's own figures are worth, and the bound on their error.
 
     `read_lag_us_*`: kernel stamp against the read; `exact_share`: reads that held one event;
-    `start_late_us_*`: intended send against the write; `cpu_share`: of one core, of the busiest
+    `start_late_us_*`: intended send against the write; `turnaround_us_*`: end of a reply against
+    the next send of its slot (closed loop); `cpu_share`: of one core, of the busiest
     process. `ttft_error_us` and `gap_error_us` must hold against the truth for at least 99 % of
     requests. `flags` holds `client_saturated` and `clock_step` where they apply.
     """
@@ -230,6 +235,9 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
     read_lag_us_max: float | None = None
     start_late_us_p50: float | None = None
     start_late_us_p99: float | None = None
+    turnaround_us_p50: float | None = None
+    turnaround_us_p99: float | None = None
+    reconnects: int = 0
     cpu_share: float | None = None
     socket_backlog_max: int | None = None
     clock_offset_drift_us: float | None = None
