@@ -1,0 +1,114 @@
+"""Cells of a trials table: which factors vary, what a cell is called, which control it matches."""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+CONTROL = "ar"
+REQUEST_SIDE = (
+    "concurrency", "rate", "temperature", "top_p", "top_k", "min_p", "max_tokens", "dataset",
+    "ignore_eos", "api",
+)  # fmt: skip
+"""Factors that say what is asked of a server; all others say which server it is."""
+
+
+def factors_of(trials: pd.DataFrame) -> list[str]:
+    """Name the factors of a trials table: its columns before `cell_id` (contract section 6)."""
+    columns = [str(name) for name in trials.columns]
+    return columns[: columns.index("cell_id")] if "cell_id" in columns else []
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a level or a measurement is absent (None, NaN or NaT)."""
+    return value is None or value is pd.NaT or (isinstance(value, float) and value != value)  # noqa: PLR0124 - NaN
+
+
+def plain(value: Any) -> Any:
+    """Give a level as Python writes it: 8 for a column that NaN made floating, None for NaN."""
+    if is_missing(value):
+        return None
+    value = value.item() if hasattr(value, "item") else value
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def levels_of(row: Mapping[Hashable, Any] | pd.Series, factors: Iterable[str]) -> dict[str, Any]:
+    """Give the levels of one row, None where a factor does not apply to its cell."""
+    return {name: plain(row[name]) for name in factors}
+
+
+def usable(trials: pd.DataFrame) -> pd.DataFrame:
+    """Keep the trials that were measured to their end."""
+    return trials[trials["status"] == "ok"]
+
+
+def varying(trials: pd.DataFrame, factors: Sequence[str] | None = None) -> list[str]:
+    """Name the factors that take more than one level where they apply."""
+    names = factors_of(trials) if factors is None else factors
+    return [name for name in names if len({plain(value) for value in trials[name]} - {None}) > 1]
+
+
+def held(trials: pd.DataFrame) -> dict[str, Any]:
+    """Give the factors that never vary, with their one level: what every caption must say."""
+    levels: dict[str, Any] = {}
+    for name in factors_of(trials):
+        seen = {plain(value) for value in trials[name]} - {None}
+        if len(seen) == 1:
+            levels[name] = seen.pop()
+    return levels
+
+
+def server_factors(trials: pd.DataFrame) -> list[str]:
+    """Name the varying factors that distinguish servers, `algorithm` first."""
+    names = [name for name in varying(trials) if name not in REQUEST_SIDE]
+    return sorted(names, key=lambda name: name != "algorithm")
+
+
+def server_label(levels: Mapping[str, Any], names: Iterable[str]) -> str:
+    """Name a server by its varying factors: `ddtree budget=16 topk=4`."""
+    algorithm = [str(levels["algorithm"])] if levels.get("algorithm") is not None else []
+    rest = [
+        f"{name}={show_level(levels[name])}"
+        for name in names
+        if name != "algorithm" and levels.get(name) is not None
+    ]
+    return " ".join([*algorithm, *rest])
+
+
+def cell_label(levels: Mapping[str, Any], names: Iterable[str]) -> str:
+    """Name a cell: its server, then what was asked of it."""
+    names = list(names)
+    server = [name for name in names if name not in REQUEST_SIDE]
+    asked = [
+        f"{name} {show_level(levels[name])}"
+        for name in names
+        if name in REQUEST_SIDE and levels.get(name) is not None
+    ]
+    return ", ".join([part for part in (server_label(levels, server), *asked) if part])
+
+
+def show_level(level: Any) -> str:
+    """Write a level as the matrix file would."""
+    if level is None:
+        return "none"
+    if isinstance(level, bool):
+        return "true" if level else "false"
+    return f"{level:g}" if isinstance(level, float) else str(level)
+
+
+def matches_control(levels: Mapping[str, Any], control: Mapping[str, Any]) -> bool:
+    """Whether `control` is the control of a cell: equal in every factor that applies to both."""
+    return all(
+        control[name] == level
+        for name, level in levels.items()
+        if name != "algorithm" and control.get(name) is not None and level is not None
+    )
+
+
+def flags_of(values: Iterable[Any]) -> list[str]:
+    """Union of `flags` columns (comma-separated), in order of first appearance."""
+    seen: dict[str, None] = {}
+    for value in values:
+        if isinstance(value, str):
+            seen.update(dict.fromkeys(flag for flag in value.split(",") if flag))
+    return list(seen)

@@ -1,0 +1,84 @@
+"""Series of a plot: one a server, told apart by colour, marker and dash."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, NullLocator
+
+from specbench.report import cells, theme
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """One server's trials, with the marks that stand for it in every plot of a report."""
+
+    label: str
+    algorithm: str
+    trials: pd.DataFrame
+    marks: dict[str, Any]
+
+
+def by_server(trials: pd.DataFrame) -> list[Series]:
+    """Split usable trials by server; an algorithm keeps its colour, its variants their marker."""
+    good = cells.usable(trials)
+    names = cells.server_factors(good)
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for position, row in enumerate(good.to_dict("records")):
+        key = tuple(cells.plain(row[name]) for name in names)
+        groups.setdefault(key, []).append(position)
+    labelled = [
+        (dict(zip(names, key, strict=True)), good.iloc[positions])
+        for key, positions in groups.items()
+    ]
+    return list(_marked(labelled, names))
+
+
+def _marked(
+    labelled: list[tuple[dict[str, Any], pd.DataFrame]], names: list[str]
+) -> Iterator[Series]:
+    palette = theme.current().series
+    colours: dict[str, str] = {}
+    variants: dict[str, int] = {}
+    for number, (levels, group) in enumerate(labelled):
+        algorithm = str(levels.get("algorithm") or cells.plain(group["algorithm"].iloc[0]))
+        colour = colours.setdefault(algorithm, palette[len(colours) % len(palette)])
+        variant = variants[algorithm] = variants.get(algorithm, -1) + 1
+        yield Series(
+            label=cells.server_label({**levels, "algorithm": algorithm}, names),
+            algorithm=algorithm,
+            trials=group,
+            marks={
+                "color": colour,
+                "marker": theme.MARKERS[number % len(theme.MARKERS)],
+                "linestyle": theme.DASHES[variant % len(theme.DASHES)],
+            },
+        )
+
+
+def load_axis(axes: Axes, levels: list[float], label: str) -> None:
+    """Draw a load axis in octaves, with a tick at each level that was measured."""
+    if levels and min(levels) > 0 and max(levels) / min(levels) > 3:
+        axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_locator(FixedLocator(levels))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xticklabels([f"{level:g}" for level in levels])
+    axes.set_xlabel(label)
+
+
+def load_factor(trials: pd.DataFrame) -> tuple[str, str]:
+    """Name the load factor of a table and its axis label."""
+    if "rate" in trials.columns and trials["rate"].notna().any():
+        return "rate", "rate (requests/s)"
+    return "concurrency", "concurrency (requests in flight)"
+
+
+def caption_of(trials: pd.DataFrame, *, points: str) -> str:
+    """Say what a plot shows: what a point is, n, and the factors that were held."""
+    good = cells.usable(trials)
+    fixed = [f"{name}={cells.show_level(level)}" for name, level in cells.held(good).items()]
+    counts = f"n = {len(good)} trials in {good['block_id'].nunique()} launches"
+    held = f"; held: {', '.join(fixed)}" if fixed else ""
+    return f"{points}; {counts}{held}."

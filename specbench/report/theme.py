@@ -1,0 +1,137 @@
+"""How plots look: one light and one dark theme, readable without colour."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any, Literal
+
+import matplotlib as mpl
+from cycler import cycler
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+ThemeName = Literal["light", "dark"]
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
+DASHES: tuple[Any, ...] = (
+    "-",
+    (0, (5, 2)),
+    (0, (1, 1.4)),
+    (0, (7, 2, 1.5, 2)),
+    (0, (3, 1, 1, 1, 1, 1)),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Theme:
+    """Colours of one theme. `series` keep 3:1 contrast with `paper` (WCAG 1.4.11)."""
+
+    name: ThemeName
+    paper: str
+    ink: str
+    faint: str
+    grid: str
+    series: tuple[str, ...]
+
+
+LIGHT = Theme(
+    name="light",
+    paper="#ffffff",
+    ink="#1b1f24",
+    faint="#57606a",
+    grid="#d8dee4",
+    # Okabe and Ito's palette (safe for colour-blind readers), darkened to 3:1 on white.
+    series=("#404850", "#0b6fb0", "#c2410c", "#087f5b", "#a33b80", "#8a6d00", "#2b8ab8", "#7a4419"),
+)
+DARK = Theme(
+    name="dark",
+    paper="#14181d",
+    ink="#e6e9ec",
+    faint="#a3adb8",
+    grid="#343b44",
+    series=("#b4bcc6", "#58b2ee", "#f58b57", "#3fc99a", "#e58cc6", "#dcc04e", "#8fd3ee", "#cf9f76"),
+)
+THEMES: dict[ThemeName, Theme] = {"light": LIGHT, "dark": DARK}
+
+
+@contextmanager
+def using(name: ThemeName = "light") -> Iterator[Theme]:
+    """Draw in a theme; matplotlib's own settings are as before afterwards."""
+    theme = THEMES[name]
+    with mpl.rc_context(_settings(theme)):
+        yield theme
+
+
+def current() -> Theme:
+    """Give the theme being drawn in; light outside of `using`."""
+    return DARK if mpl.rcParams["figure.facecolor"] == DARK.paper else LIGHT
+
+
+def _settings(theme: Theme) -> dict[Any, Any]:
+    return {
+        "figure.facecolor": theme.paper,
+        "axes.facecolor": theme.paper,
+        "savefig.facecolor": theme.paper,
+        "text.color": theme.ink,
+        "axes.labelcolor": theme.ink,
+        "axes.titlecolor": theme.ink,
+        "axes.edgecolor": theme.faint,
+        "xtick.color": theme.faint,
+        "ytick.color": theme.faint,
+        "xtick.labelcolor": theme.ink,
+        "ytick.labelcolor": theme.ink,
+        "grid.color": theme.grid,
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "grid.linewidth": 0.7,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.titlesize": 10.5,
+        "axes.titlelocation": "left",
+        "axes.titleweight": "bold",
+        "axes.labelsize": 9.5,
+        "xtick.labelsize": 9,
+        "ytick.labelsize": 9,
+        "legend.fontsize": 8.5,
+        "legend.frameon": False,
+        "lines.linewidth": 1.7,
+        "lines.markersize": 5.5,
+        "errorbar.capsize": 3,
+        "font.family": ["DejaVu Sans"],
+        "axes.prop_cycle": cycler(color=list(theme.series)),
+        "svg.fonttype": "none",
+        "svg.hashsalt": "specbench",
+        "figure.dpi": 140,
+    }
+
+
+def new_figure(width: float = 7.2, height: float = 4.2) -> Figure:
+    """Make a figure outside of pyplot, so that no window and no global list keeps it."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def caption(figure: Figure, text: str) -> None:
+    """Write the caption under a figure: n, units' meaning, held factors."""
+    figure.supxlabel(
+        text, x=0.01, ha="left", fontsize=8, color=current().faint, wrap=True, fontweight="normal"
+    )
+
+
+def svg(figure: Figure) -> str:
+    """Render a figure as SVG text; equal figures give equal text."""
+    buffer = StringIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    return buffer.getvalue()
+
+
+def save(figure: Figure, folder: Path, name: str) -> tuple[Path, Path]:
+    """Write `<name>.svg` and `<name>.png` into `folder`; give the two paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    vector, pixels = folder / f"{name}.svg", folder / f"{name}.png"
+    vector.write_text(svg(figure), encoding="utf-8")
+    figure.savefig(pixels, format="png", metadata={"Software": None})
+    return vector, pixels
