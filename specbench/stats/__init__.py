@@ -1,1 +1,1 @@
-"""Intervals, tests and sequential rules on plain arrays; numpy and scipy only."""
+"""Intervals, tests and corrections on plain numbers and arrays; numpy and scipy only."""
