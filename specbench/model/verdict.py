@@ -8,7 +8,11 @@ VerdictName = Literal["holds", "violated", "inconclusive"]
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """One claim with its method, sample size, effect and interval."""
+    """One claim with its method, sample size, effect and interval.
+
+    `known_gap` names a documented upstream behaviour that explains a violation in full: such a
+    claim is shown and set aside. `profile` is Z by place within the verify round.
+    """
 
     name: str
     verdict: VerdictName
@@ -20,6 +24,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     effect: dict[str, float] = {}
     ci: list[float] = []
     note: str = ""
+    known_gap: str = ""
+    profile: dict[str, float] = {}
 
 
 class Witness(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +48,11 @@ class IntegrityFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VerdictDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole answer of `verify`, as written to verdicts/*.json."""
+    """The whole answer of `verify`, as written to verdicts/*.json.
+
+    `reason` is the verdict's ground in one sentence; `needed` holds `tokens` and `minutes` still
+    missing for a decision; `stats` what was spent (tokens generated and scored, seconds, seed).
+    """
 
     schema: int = 1
     verdict: VerdictName
@@ -54,6 +64,8 @@ class VerdictDocument(msgspec.Struct, frozen=True, kw_only=True):
     needed: dict[str, float] = {}
     suspects: list[str] = []
     findings: str = ""
+    reason: str = ""
+    stats: dict[str, Any] = {}
     server: dict[str, Any] = {}
     reference: dict[str, Any] = {}
     prompts_sha256: str = ""
