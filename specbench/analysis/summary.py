@@ -1,0 +1,201 @@
+"""One trial's requests to the columns of contract section 6: the definitions, in one place."""
+
+from collections.abc import Iterable
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from specbench.model.load import DriveReport, RequestRecord
+
+SUMMARY_VERSION = 1
+"""Raised whenever a definition below changes: stored rows of other versions are computed again."""
+
+CACHED_SHARE_DOUBT = 0.05
+"""Share of prompt tokens from the prefix cache above which a trial is flagged: chat templates
+share a few leading tokens between prompts, repeats share everything."""
+
+MS = 1e6  # nanoseconds in a millisecond
+
+Floats = NDArray[np.float64]
+
+
+def summarise(
+    records: Iterable[RequestRecord], report: DriveReport, *, speculative: bool
+) -> dict[str, Any]:
+    """Compute the summary columns of one trial; what was not measured is None.
+
+    `report` bounds the measured phase and the steady window on the records' clock.
+    """
+    everything = list(records)
+    measured = [record for record in everything if record.phase == "measured"]
+    finished = [record for record in measured if record.status == "ok"]
+    return {
+        "n_requests": len(measured),
+        "n_failed": len(measured) - len(finished),
+        "concurrency_effective": _concurrency(everything, report),
+        "client_lag_ms_p99": _client_lag(report),
+        **_throughput(everything, measured, report),
+        **_latencies(finished),
+        **_acceptance(finished, speculative=speculative),
+        "prompt_tokens": _total(record.prompt_tokens for record in measured),
+        "output_tokens": _total(record.output_tokens for record in measured),
+        "cached_tokens": _total(record.cached_tokens for record in measured),
+        "retractions": _total(record.retractions for record in measured),
+    }
+
+
+def doubts(row: dict[str, Any], report: DriveReport, *, n_prompts: int) -> tuple[str, ...]:
+    """Name what a reader should doubt about a trial, machine-readable (column `flags`).
+
+    `n_prompts` is the number of distinct prompts in the dataset.
+    """
+    found = list(report.certificate.flags)
+    if row["n_failed"]:
+        found.append("failed_requests")
+    if row["retractions"]:
+        found.append("retractions")
+    cached, asked = row["cached_tokens"], row["prompt_tokens"]
+    if cached and asked and cached / asked > CACHED_SHARE_DOUBT:
+        found.append("prefix_cache_hits")
+    if row["n_requests"] > n_prompts:
+        found.append("prompts_repeated")
+    if report.window_start_ns is None:
+        found.append("no_steady_window")
+    if report.interrupted:
+        found.append("interrupted")
+    return tuple(dict.fromkeys(found))
+
+
+def _total(values: Iterable[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _percentile(values: Floats, q: float) -> float | None:
+    return float(np.percentile(values, q)) if values.size else None
+
+
+def _client_lag(report: DriveReport) -> float | None:
+    """Lag of the client at the 99th percentile: kernel stamp to read, else the late sends."""
+    certificate = report.certificate
+    lag = certificate.read_lag_us_p99
+    if lag is None:
+        lag = certificate.start_late_us_p99
+    return None if lag is None else lag / 1000
+
+
+def _concurrency(records: list[RequestRecord], report: DriveReport) -> float | None:
+    """Time average of requests in flight over the steady window (else the measured phase)."""
+    start, end = report.window_start_ns, report.window_end_ns
+    if start is None or end is None:
+        start, end = report.measured_start_ns, report.measured_end_ns
+    if end <= start:
+        return None
+    busy = sum(
+        max(0, min(record.end_ns, end) - max(record.written_ns, start))
+        for record in records
+        if record.written_ns is not None and record.end_ns is not None
+    )
+    return busy / (end - start)
+
+
+def _throughput(
+    everything: list[RequestRecord], measured: list[RequestRecord], report: DriveReport
+) -> dict[str, float | None]:
+    """Output tokens counted by the server over wall time: the whole run, and the steady window."""
+    seconds = (report.measured_end_ns - report.measured_start_ns) / 1e9
+    tokens = _total(record.output_tokens for record in measured)
+    whole = tokens / seconds if tokens is not None and seconds > 0 else None
+    return {"tok_s": whole, "tok_s_window": _window_throughput(everything, report)}
+
+
+def _window_throughput(records: list[RequestRecord], report: DriveReport) -> float | None:
+    """Tokens that arrived inside the window over its length, of all requests then in flight."""
+    start, end = report.window_start_ns, report.window_end_ns
+    if start is None or end is None or end <= start:
+        return None
+    arrivals = np.fromiter(chain.from_iterable(r.chunk_ns for r in records), np.int64)
+    tokens = np.fromiter(chain.from_iterable(r.chunk_tokens for r in records), np.int64)
+    if not tokens.size or tokens.size != arrivals.size:
+        return None
+    inside = (arrivals > start) & (arrivals <= end)
+    return float(tokens[inside].sum() / ((end - start) / 1e9))
+
+
+def _latencies(finished: list[RequestRecord]) -> dict[str, float | None]:
+    ttft = np.array(
+        [(r.first_token_ns - r.intended_ns) / MS for r in finished if r.first_token_ns is not None]
+    )
+    e2e = np.array([(r.end_ns - r.intended_ns) / MS for r in finished if r.end_ns is not None])
+    tpot = np.array([value for r in finished if (value := tpot_ms(r)) is not None])
+    gaps = [np.diff(np.array(r.chunk_ns)) for r in finished if len(r.chunk_ns) > 1]
+    gap = np.concatenate(gaps) / MS if gaps else np.array([])
+    return {
+        "tok_s_user": float(np.median(1000 / tpot)) if tpot.size else None,
+        "ttft_ms_p50": _percentile(ttft, 50),
+        "ttft_ms_p99": _percentile(ttft, 99),
+        "tpot_ms_p50": _percentile(tpot, 50),
+        "tpot_ms_p99": _percentile(tpot, 99),
+        "chunk_gap_ms_p50": _percentile(gap, 50),
+        "e2e_ms_p50": _percentile(e2e, 50),
+        "e2e_ms_p99": _percentile(e2e, 99),
+    }
+
+
+def tpot_ms(record: RequestRecord) -> float | None:
+    """Milliseconds a token of one request: (last - first) / (n - n_in_first_chunk).
+
+    None where fewer than two chunks came, or the server gave no counts.
+    """
+    first, last = record.first_token_ns, record.last_token_ns
+    n, n_first = record.output_tokens, record.tokens_in_first_chunk
+    if first is None or last is None or n is None or n_first is None:
+        return None
+    if n <= n_first or last <= first:
+        return None
+    return (last - first) / MS / (n - n_first)
+
+
+def _acceptance(finished: list[RequestRecord], *, speculative: bool) -> dict[str, float | None]:
+    """Pooled acceptance and the time of a step.
+
+    accept_len = 1 + sum of accepted drafts / sum of verify steps, a ratio of sums over requests
+    (SGLang's own per-request figure also counts the prefill's token). Plain decoding makes one
+    step a token after the first, so its accept_len is 1 and its step_ms is comparable.
+    """
+    chunks = sum(len(r.chunk_ns) for r in finished if r.chunk_tokens)
+    streamed = sum(sum(r.chunk_tokens) for r in finished)
+    shared = {"tokens_per_chunk": streamed / chunks if chunks and streamed else None}
+    if not speculative:
+        plain = [r for r in finished if r.output_tokens]
+        steps = sum(r.output_tokens - 1 for r in plain if r.output_tokens)
+        return shared | {
+            "accept_len": 1.0 if steps else None,
+            "accept_len_request_mean": 1.0 if steps else None,
+            "verify_steps": steps or None,
+            "step_ms": _step_ms(plain, steps),
+        }
+    counted = [r for r in finished if r.spec_verify_ct and r.spec_accepted is not None]
+    steps = sum(r.spec_verify_ct for r in counted if r.spec_verify_ct)
+    accepted = sum(r.spec_accepted for r in counted if r.spec_accepted)
+    each = [1 + (r.spec_accepted or 0) / r.spec_verify_ct for r in counted if r.spec_verify_ct]
+    return shared | {
+        "accept_len": 1 + accepted / steps if steps else None,
+        "accept_len_request_mean": float(np.mean(each)) if each else None,
+        "verify_steps": steps or None,
+        "step_ms": _step_ms(counted, steps),
+    }
+
+
+def _step_ms(records: list[RequestRecord], steps: int) -> float | None:
+    """Decode time over steps: from the first token (prefill's) to the last."""
+    spans = [
+        r.last_token_ns - r.first_token_ns
+        for r in records
+        if r.first_token_ns is not None and r.last_token_ns is not None
+    ]
+    if not steps or len(spans) != len(records):
+        return None
+    return sum(spans) / MS / steps

@@ -1,0 +1,152 @@
+"""The read side: a recording as a person sees it - tables, blocks, verdicts."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from specbench.errors import RecordingError
+from specbench.model.load import RequestRecord
+from specbench.recording.durable import read_journal
+from specbench.recording.paths import RecordingPaths
+from specbench.recording.sealed import SCHEMA, SealedTrial
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Summarise = Callable[[SealedTrial, Iterable[RequestRecord]], dict[str, Any]]
+
+_decode_request = msgspec.json.Decoder(RequestRecord).decode
+_decode_trial = msgspec.json.Decoder(SealedTrial).decode
+
+
+def read_manifest(root: Path) -> dict[str, Any]:
+    """Read `manifest.json`; RecordingError when `root` is no recording."""
+    path = root / "manifest.json"
+    try:
+        manifest = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise RecordingError(
+            "this is not a recording: it has no manifest.json",
+            where=str(root),
+            hint="give the folder that `specbench run` printed, or the --results folder above it",
+        ) from None
+    except ValueError as error:
+        raise RecordingError(f"the manifest is damaged: {error}", where=str(path)) from error
+    if not isinstance(manifest, dict):
+        raise RecordingError("the manifest is not a JSON object", where=str(path))
+    return manifest
+
+
+def check_schema(manifest: dict[str, Any], path: Path) -> None:
+    """Refuse, politely, what a newer specbench wrote."""
+    schema = manifest.get("schema")
+    if not isinstance(schema, int) or schema > SCHEMA:
+        raise RecordingError(
+            f"written with recording schema {schema!r}; this specbench reads up to {SCHEMA}",
+            where=str(path),
+            hint="upgrade: pip install --upgrade specbench-sglang",
+        )
+
+
+def find_recordings(results: Path, name: str | None = None) -> list[Path]:
+    """List recordings under `results`, oldest first, of the matrix `name` if given."""
+    found = [folder.parent for folder in results.glob("*/manifest.json")]
+    if name is not None:
+        found = [folder for folder in found if read_manifest(folder).get("name") == name]
+    return sorted(found, key=lambda folder: folder.name)
+
+
+def sealed_files(paths: RecordingPaths) -> list[Path]:
+    """List the `trial.json` of every sealed trial; drafts are not sealed."""
+    files = paths.trials.glob("*/trial.json")
+    return sorted(file for file in files if not file.parent.name.startswith("."))
+
+
+class Recording:
+    """One recording, opened for reading; it never changes what is on disk.
+
+    `summarise` computes the summary columns of a trial whose stored row was computed by other
+    definitions than version `row_version`; None trusts the stored rows.
+    """
+
+    def __init__(
+        self, root: Path, *, summarise: Summarise | None = None, row_version: int = 0
+    ) -> None:
+        self.path = root
+        self.paths = RecordingPaths(root)
+        self.manifest = read_manifest(root)
+        check_schema(self.manifest, self.paths.manifest)
+        self._summarise = summarise
+        self._row_version = row_version
+
+    def __repr__(self) -> str:
+        ok = sum(sealed.status == "ok" for sealed in self.sealed)
+        return f"<Recording {self.path.name}: {len(self.sealed)} trials sealed, {ok} ok>"
+
+    @cached_property
+    def journal(self) -> list[dict[str, Any]]:
+        """The journal's entries, in order."""
+        return list(read_journal(self.paths.journal))
+
+    @cached_property
+    def sealed(self) -> list[SealedTrial]:
+        """All sealed trials, by time of their start."""
+        trials = [_read_sealed(file) for file in sealed_files(self.paths)]
+        return sorted(trials, key=lambda sealed: (sealed.started_at, sealed.trial.trial_id))
+
+    @cached_property
+    def verdicts(self) -> list[dict[str, Any]]:
+        """Verdict documents (contract section 7), with `trial_id` and `block_id`."""
+        return [
+            json.loads(file.read_bytes()) for file in sorted(self.paths.verdicts.glob("*.json"))
+        ]
+
+    @cached_property
+    def blocks(self) -> dict[str, dict[str, Any]]:
+        """What each launched server said of itself, by block_id."""
+        return {
+            file.parent.name: json.loads(file.read_bytes())
+            for file in sorted(self.paths.blocks.glob("*/facts.json"))
+        }
+
+    def requests_of(self, trial_id: str) -> Iterator[RequestRecord]:
+        """Stream the request records of one sealed trial."""
+        path = self.paths.trial(trial_id) / "requests.jsonl"
+        with path.open("rb") as file:
+            for line in file:
+                yield _decode_request(line)
+
+    def row_of(self, sealed: SealedTrial) -> dict[str, Any]:
+        """Give the summary columns of one trial, computed again where definitions moved on."""
+        if self._summarise is None or sealed.row_version == self._row_version:
+            return sealed.row
+        return self._summarise(sealed, self.requests_of(sealed.trial.trial_id))
+
+    @cached_property
+    def trials(self) -> "pd.DataFrame":
+        """One row a timed trial: factors, then the columns of contract section 6."""
+        from specbench.recording.tables import trials_table  # noqa: PLC0415 - pandas is slow to load
+
+        return trials_table(self)
+
+    @cached_property
+    def requests(self) -> "pd.DataFrame":
+        """One row a request, of all timed trials."""
+        from specbench.recording.tables import requests_table  # noqa: PLC0415 - as above
+
+        return requests_table(self)
+
+
+def _read_sealed(file: Path) -> SealedTrial:
+    content = file.read_bytes()
+    try:
+        sealed = _decode_trial(content)
+    except msgspec.MsgspecError as error:
+        raise RecordingError(f"a sealed trial is damaged: {error}", where=str(file)) from error
+    if sealed.schema > SCHEMA:
+        check_schema({"schema": sealed.schema}, file)
+    return sealed

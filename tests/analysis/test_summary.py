@@ -1,0 +1,93 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from specbench.analysis.summary import doubts, summarise, tpot_ms
+from specbench.model.load import RequestRecord
+from tests.recording.records import record, report
+
+
+def test_the_definitions_of_the_contract_on_a_trial_computed_by_hand() -> None:
+    row = summarise([record(1), record(2)], report(), speculative=True)
+
+    assert row["tok_s"] == pytest.approx(18 / 2.0)
+    assert row["tok_s_window"] == pytest.approx(16 / 1.0)
+    assert row["ttft_ms_p50"] == pytest.approx(500)
+    assert row["tpot_ms_p50"] == pytest.approx(1000 / 8)
+    assert row["tok_s_user"] == pytest.approx(8.0)
+    assert row["chunk_gap_ms_p50"] == pytest.approx(500)
+    assert row["accept_len"] == pytest.approx(4.0)
+    assert row["verify_steps"] == 4
+    assert row["step_ms"] == pytest.approx(500)
+    assert row["tokens_per_chunk"] == pytest.approx(3.0)
+    assert row["concurrency_effective"] == pytest.approx(2.0)
+
+
+def test_plain_decoding_has_accept_len_one_and_one_step_a_token() -> None:
+    plain = record(1)
+    plain.spec_verify_ct = plain.spec_accepted = None
+
+    row = summarise([plain], report(), speculative=False)
+
+    assert row["accept_len"] == 1.0
+    assert row["step_ms"] == pytest.approx(1000 / 8)
+
+
+def test_a_speculative_server_without_counters_has_no_accept_len() -> None:
+    silent = record(1)
+    silent.spec_verify_ct = silent.spec_accepted = None
+
+    row = summarise([silent], report(), speculative=True)
+
+    assert row["accept_len"] is None
+    assert row["verify_steps"] is None
+
+
+def test_accept_len_is_pooled_and_the_mean_over_requests_is_apart() -> None:
+    short, long = record(1), record(2)
+    short.spec_verify_ct, short.spec_accepted = 1, 7
+    long.spec_verify_ct, long.spec_accepted = 9, 9
+
+    row = summarise([short, long], report(), speculative=True)
+
+    assert row["accept_len"] == pytest.approx(1 + 16 / 10)
+    assert row["accept_len_request_mean"] == pytest.approx((8 + 2) / 2)
+
+
+def test_failed_requests_are_counted_and_flagged_and_never_in_a_latency() -> None:
+    lost = RequestRecord(rid="x", prompt_id="p", status="failed", reason="http_5xx", end_ns=1)
+
+    row = summarise([record(1), lost], report(), speculative=True)
+
+    assert (row["n_requests"], row["n_failed"]) == (2, 1)
+    assert row["e2e_ms_p50"] == pytest.approx(1500)
+    assert "failed_requests" in doubts(row, report(), n_prompts=9)
+
+
+def test_nothing_measured_is_none_everywhere() -> None:
+    row = summarise([], report(), speculative=True)
+
+    assert {name for name, value in row.items() if value is not None} == {
+        "n_requests",
+        "n_failed",
+        "concurrency_effective",
+    }
+
+
+def test_prompts_from_the_prefix_cache_are_flagged() -> None:
+    repeat = record(1)
+    repeat.cached_tokens = 5
+
+    row = summarise([repeat], report(), speculative=True)
+
+    assert "prefix_cache_hits" in doubts(row, report(), n_prompts=9)
+    assert "prompts_repeated" in doubts(row, report(), n_prompts=0)
+
+
+@given(st.integers(1, 50), st.integers(1, 50), st.integers(1, 10**9))
+def test_tpot_never_counts_the_tokens_of_the_first_chunk(first: int, more: int, span: int) -> None:
+    one = record(1)
+    one.output_tokens, one.tokens_in_first_chunk = first + more, first
+    one.first_token_ns, one.last_token_ns = 0, span
+
+    assert tpot_ms(one) == pytest.approx(span / 1e6 / more)

@@ -1,0 +1,85 @@
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from specbench.recording import Recording, Writer
+from specbench.recording.tables import TRIAL_COLUMNS, lossless_of, write_parquet
+from tests.recording.records import manifest, measure, sealed
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Recording:
+    with Writer.create(tmp_path, manifest(), "0" * 8) as writer:
+        measure(writer, 1)
+        measure(writer, 2, "failed")
+    return Recording(writer.paths.root)
+
+
+def test_every_factor_and_every_column_of_the_contract_is_there(recording: Recording) -> None:
+    table = recording.trials
+
+    assert list(table.columns[:3]) == ["algorithm", "temperature", "concurrency"]
+    assert tuple(table.columns[3 : 3 + len(TRIAL_COLUMNS)]) == TRIAL_COLUMNS
+
+
+def test_what_was_not_measured_is_nan_and_not_zero(recording: Recording) -> None:
+    row = recording.trials.iloc[0]
+
+    assert row["tok_s"] == 10.0
+    assert pd.isna(row["accept_len"])
+    assert pd.isna(row["gpu_power_w"])
+
+
+def test_requests_carry_their_trial(recording: Recording) -> None:
+    requests = recording.requests
+
+    assert set(requests["trial_id"]) == {"t001", "t002"}
+    assert len(requests) == 6
+
+
+def test_parquet_gives_back_what_was_written(recording: Recording, tmp_path: Path) -> None:
+    table = recording.trials.copy()
+    table["mixed"] = ["none", 4]
+    path = tmp_path / "trials.parquet"
+
+    write_parquet(table, path)
+
+    again = pd.read_parquet(path)
+    assert list(again["mixed"]) == ["none", "4"]
+    assert list(again["tok_s"]) == list(table["tok_s"])
+
+
+def test_rows_of_other_definitions_are_computed_again(recording: Recording) -> None:
+    newer = Recording(
+        recording.path,
+        summarise=lambda _, records: {"tok_s": float(len(list(records)))},
+        row_version=2,
+    )
+
+    assert list(newer.trials["tok_s"]) == [3.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("claims", "expected"),
+    [
+        ([], "untested"),
+        ([("holds", 1.0)], "untested"),
+        ([("holds", 0.0), ("violated", 1.0)], "holds"),
+        ([("holds", 0.0), ("inconclusive", 0.0)], "inconclusive"),
+        ([("inconclusive", 0.0), ("violated", 0.0)], "violated"),
+    ],
+)
+def test_the_verdict_beside_a_speed_is_of_the_same_server_and_regime(
+    claims: list[tuple[str, float]], expected: str
+) -> None:
+    document = {
+        "launch_fingerprint": "f0",
+        "claims": [{"verdict": verdict, "temperature": t} for verdict, t in claims],
+    }
+    other = {"launch_fingerprint": "f9", "claims": [{"verdict": "violated", "temperature": 0.0}]}
+    timed = sealed(1)
+
+    assert lossless_of(timed.trial, timed, [document, other]) == expected
+    control = sealed(1, speculative=False)
+    assert lossless_of(control.trial, control, [document]) is None
