@@ -1,0 +1,1 @@
+"""Is a speculative server lossless? Emitted tokens against the target's own conditionals."""

@@ -1,0 +1,64 @@
+"""What one stage of the battery found, before anything is decided."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from specbench.model.verdict import Witness
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """An estimate with its interval, in percent; `margin` None means: reported, not judged."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    margin: float | None = None
+
+    @property
+    def inside(self) -> bool:
+        """Whether the whole interval lies within the margin (true where none is set)."""
+        return self.margin is None or (self.low > -self.margin and self.high < self.margin)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One claim's tests, effects and witnesses.
+
+    `tests` maps a test's name to its p-value; `fresh` to the p-value of the same test on fresh
+    requests, taken only where the first one was small. `log_wealth` is the largest log E of the
+    e-process. `gap` says that a documented upstream behaviour explains all of it.
+    `stage` is the column of the diagnosis table; `lacking` why the claim cannot hold.
+    """
+
+    name: str
+    stage: str
+    method: str
+    n_tokens: int
+    concurrency: int
+    temperature: float | None = None
+    tests: dict[str, float] = field(default_factory=dict)
+    fresh: dict[str, float] = field(default_factory=dict)
+    log_wealth: float | None = None
+    fresh_log_wealth: float | None = None
+    effects: tuple[Effect, ...] = ()
+    witnesses: tuple[Witness, ...] = ()
+    profile: dict[int, float] = field(default_factory=dict)
+    lacking: str = ""
+    gap: str = ""
+    note: str = ""
+
+    def effect(self, name: str) -> Effect | None:
+        """Return the effect of that name, or None."""
+        return next((e for e in self.effects if e.name == name), None)
+
+    def with_fresh(self, other: Evidence) -> Evidence:
+        """Return the same evidence with the tests of a second, fresh sample beside its own."""
+        return replace(
+            self,
+            fresh=other.tests,
+            fresh_log_wealth=other.log_wealth,
+            witnesses=self.witnesses or other.witnesses,
+        )

@@ -1,0 +1,131 @@
+"""All score tests of one sampled configuration, gathered into evidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from specbench.analysis.lossless import scores
+from specbench.analysis.lossless.evidence import Effect, Evidence
+from specbench.analysis.lossless.shaping import Atoms, Filters, shape, support_violations
+from specbench.analysis.lossless.tokens import Bools, Ints, ScoredTokens
+from specbench.analysis.lossless.wealth import wealth
+from specbench.stats.counts import poisson_upper
+
+HARD_NAT = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class SampledMargins:
+    """Margins in percent inside which an effect is called absent; `level` of the intervals."""
+
+    t_eff_pct: float
+    excess_greedy_pct: float
+    garbage_pct: float
+    level: float = 0.99
+
+
+def examine(
+    tokens: ScoredTokens,
+    filters: Filters,
+    margins: SampledMargins,
+    *,
+    vocab: int,
+    stop_ids: frozenset[int],
+    alpha: float,
+    seed: int,
+) -> tuple[Evidence, Bools]:
+    """Evidence from verified tokens (`tokens.verified()`), and which rows are impossible.
+
+    Impossible rows (support) are candidates for witnesses: the caller confirms them.
+    """
+    bad = support_violations(tokens, filters, HARD_NAT)
+    good = tokens.where(~bad)
+    atoms = shape(good, filters)
+    likelihood = scores.log_likelihood(atoms)
+    unlumped = good.logp[atoms.row] if filters == Filters() else None
+    bet = wealth(atoms, unlumped, vocab, alpha)
+    evidence = Evidence(
+        name=_name(filters),
+        stage=_stage(filters),
+        method="score tests against prefill conditionals",
+        n_tokens=len(tokens),
+        concurrency=0,
+        temperature=filters.temperature,
+        tests=_tests(good, atoms, likelihood, stop_ids, seed),
+        log_wealth=bet.log_max,
+        effects=_effects(atoms, likelihood, filters, int(bad.sum()), len(tokens), margins),
+        profile=scores.profile(likelihood, good.round_index[atoms.row]),
+        note=f"best bet: {bet.best}" if bet.crossed_at else "",
+    )
+    return evidence, bad
+
+
+def _tests(
+    tokens: ScoredTokens, atoms: Atoms, likelihood: scores.Score, stops: frozenset[int], seed: int
+) -> dict[str, float]:
+    uniforms = scores.pit(atoms, np.random.default_rng(seed))
+    found: dict[str, float | None] = {
+        "log-likelihood": likelihood.p,
+        "favourite": scores.favourite(atoms).p,
+        "tail": scores.tail(atoms).p,
+        "ranks": scores.rank_table(atoms),
+        "PIT": scores.pit_uniformity(uniforms),
+        "stop token": scores.stop_token(atoms, _stop_rank(tokens, atoms, stops)).p,
+    }
+    if len(atoms) > 500:
+        for lag in (1, 2, 3):
+            found[f"serial {lag}"] = scores.serial(atoms, uniforms, lag).p
+    return {name: p for name, p in found.items() if p is not None}
+
+
+def _stop_rank(tokens: ScoredTokens, atoms: Atoms, stops: frozenset[int]) -> Ints:
+    """Return the atom of the likeliest stop token in each row, -1 where none is among the K."""
+    hit = np.isin(tokens.top_ids[atoms.row], list(stops))
+    rank = np.where(hit.any(axis=1), hit.argmax(axis=1), -1)
+    reachable = atoms.probs[np.arange(len(atoms)), rank] > 0
+    return np.where(reachable, rank, -1)
+
+
+def _effects(
+    atoms: Atoms,
+    likelihood: scores.Score,
+    filters: Filters,
+    impossible: int,
+    n: int,
+    margins: SampledMargins,
+) -> tuple[Effect, ...]:
+    tilt = scores.temperature_error_pct(likelihood, margins.level)
+    greedy = scores.excess_greedy_pct(atoms, margins.level)
+    # A filter at the user's own temperature leaves little entropy: its interval is wider by nature.
+    slack = 1.0 if filters == Filters() or filters.temperature > 1 else 3.0
+    effects = [
+        Effect("t_eff_pct", tilt.value, tilt.low, tilt.high, slack * margins.t_eff_pct),
+        Effect(
+            "excess_greedy_pct",
+            greedy.value,
+            greedy.low,
+            greedy.high,
+            slack * margins.excess_greedy_pct,
+        ),
+    ]
+    if filters.top_k:
+        upper = 100 * poisson_upper(impossible, margins.level) / max(n, 1)
+        effects.append(Effect("garbage_pct", 100 * impossible / max(n, 1), 0.0, upper))
+    return tuple(effects)
+
+
+def _name(filters: Filters) -> str:
+    parts = [f"T={filters.temperature:g}"]
+    if filters.top_k:
+        parts.append(f"top_k={filters.top_k}")
+    if filters.top_p < 1:
+        parts.append(f"top_p={filters.top_p:g}")
+    return "sampled " + " ".join(parts)
+
+
+def _stage(filters: Filters) -> str:
+    if filters == Filters():
+        return "S1"
+    return "HOT" if filters.temperature > 1 else "T!=1"

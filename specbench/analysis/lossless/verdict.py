@@ -1,0 +1,148 @@
+"""From evidence to verdicts: three-valued, with a resolution, never beyond what was tested."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from specbench.analysis.lossless.evidence import Effect, Evidence
+from specbench.model.verdict import Claim, VerdictName
+from specbench.stats.counts import poisson_upper
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorRates:
+    """How the chance of a false alarm is spent: hard witnesses cost nothing.
+
+    `statistics` is shared by all p-values of a run (Bonferroni), `betting` by the e-processes;
+    a rejection counts only if the same test is below `confirm` on fresh requests.
+    """
+
+    statistics: float = 0.006
+    betting: float = 0.004
+    confirm: float = 0.05
+
+    def share(self, evidences: Sequence[Evidence]) -> float:
+        """Return the level of one p-value when all of `evidences` are tested."""
+        return self.statistics / max(sum(len(e.tests) for e in evidences), 1)
+
+    def bar(self, evidences: Sequence[Evidence]) -> float:
+        """Return the log-wealth that one e-process must reach."""
+        bets = sum(e.log_wealth is not None for e in evidences)
+        return math.log(max(bets, 1) / self.betting)
+
+
+def suspicious(evidence: Evidence, share: float, bar: float) -> bool:
+    """Whether fresh requests should be asked for before anything is said."""
+    return any(p < share for p in evidence.tests.values()) or (evidence.log_wealth or 0.0) >= bar
+
+
+def judge(evidence: Evidence, share: float, bar: float, rates: ErrorRates) -> Claim:
+    """One claim: violated, holds or inconclusive, and why."""
+    verdict, reason = _decide(evidence, share, bar, rates)
+    lead = evidence.effects[0] if evidence.effects else None
+    return Claim(
+        name=evidence.name,
+        verdict=verdict,
+        method=evidence.method,
+        n_tokens=evidence.n_tokens,
+        concurrency=evidence.concurrency,
+        temperature=evidence.temperature,
+        p=min(evidence.tests.values(), default=None),
+        effect={e.name: _round(e.value) for e in evidence.effects if math.isfinite(e.value)},
+        ci=[_round(lead.low), _round(lead.high)] if lead and math.isfinite(lead.value) else [],
+        note="; ".join(x for x in (reason, evidence.note) if x),
+        known_gap=evidence.gap,
+        profile={str(k): _round(v) for k, v in evidence.profile.items()},
+    )
+
+
+def overall(claims: Sequence[Claim], essential: Sequence[str]) -> tuple[VerdictName, str]:
+    """Return the run's verdict: the worst claim that no documented upstream gap explains.
+
+    `essential` are missing pieces without which nothing can be said to hold.
+    """
+    counted = [c for c in claims if not c.known_gap]
+    violated = [c.name for c in counted if c.verdict == "violated"]
+    if violated:
+        return "violated", f"{', '.join(violated)}"
+    if essential:
+        return "inconclusive", "; ".join(essential)
+    open_ = [f"{c.name}: {c.note}" for c in counted if c.verdict == "inconclusive"]
+    if open_:
+        return "inconclusive", "; ".join(open_)
+    if not counted:
+        return "inconclusive", "nothing was tested"
+    return "holds", ""
+
+
+def resolution(evidences: Sequence[Evidence]) -> dict[str, float | None]:
+    """Return the smallest effect that would have been seen, in percent: the far interval end."""
+    out: dict[str, float | None] = {}
+    for name in ("t_eff_pct", "excess_greedy_pct"):
+        ends = [
+            max(abs(e.low), abs(e.high))
+            for v in evidences
+            if v.stage in ("S1", "HOT") and (e := v.effect(name)) and math.isfinite(e.value)
+        ]
+        out[name] = _round(max(ends)) if ends else None
+    n = sum(v.n_tokens for v in evidences if v.effect("garbage_pct"))
+    hits = sum(
+        round(v.n_tokens * e.value / 100) for v in evidences if (e := v.effect("garbage_pct"))
+    )
+    out["garbage_pct"] = _round(100 * poisson_upper(hits, 0.99) / n) if n else None
+    return out
+
+
+def tokens_needed(evidence: Evidence) -> int:
+    """How many more tokens would bring every judged interval inside its margin, if it can be.
+
+    An interval shrinks with the square root of n. One that is centred outside its margin will not
+    come in: then a tenfold sample is named as the price of deciding against it.
+    """
+    factor = max((_growth(e) for e in evidence.effects if not e.inside), default=1.0)
+    return math.ceil(evidence.n_tokens * (factor - 1.0))
+
+
+def _growth(effect: Effect) -> float:
+    margin = effect.margin or math.inf
+    width = (effect.high - effect.low) / 2
+    room = margin - abs(effect.value)
+    return min((width / room) ** 2 * 1.1, 10.0) if room > 0 else 10.0
+
+
+def _decide(
+    evidence: Evidence, share: float, bar: float, rates: ErrorRates
+) -> tuple[VerdictName, str]:
+    if evidence.witnesses:
+        return "violated", f"{len(evidence.witnesses)} reproduced wrong tokens"
+    small = {name: p for name, p in evidence.tests.items() if p < share}
+    confirmed = [name for name in small if evidence.fresh.get(name, 1.0) < rates.confirm]
+    if confirmed:
+        name = min(confirmed, key=lambda n: small[n])
+        return "violated", f"{name}: p = {small[name]:.1e}, fresh p = {evidence.fresh[name]:.1e}"
+    bets = (evidence.log_wealth or 0.0) >= bar
+    if bets and (evidence.fresh_log_wealth or 0.0) >= -math.log(rates.confirm):
+        return "violated", f"e-process: log E = {evidence.log_wealth:.0f}, again on fresh requests"
+    doubt = _doubt(evidence, suspected=bool(small) or bets)
+    return ("inconclusive", doubt) if doubt else ("holds", "")
+
+
+def _doubt(evidence: Evidence, *, suspected: bool) -> str:
+    if suspected:
+        return "a small p-value was not seen again on fresh requests"
+    if evidence.lacking:
+        return evidence.lacking
+    return "; ".join(_crossing(e) for e in evidence.effects if not e.inside)
+
+
+def _crossing(effect: Effect) -> str:
+    return (
+        f"{effect.name} {effect.value:+.2f} [{effect.low:.2f}, {effect.high:.2f}] "
+        f"is not inside +-{effect.margin:g}"
+    )
+
+
+def _round(value: float) -> float:
+    return float(f"{value:.4g}")
