@@ -47,7 +47,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     `pair_share` is the prior share of pairs; `unexplained` that of causes which are no single and
     no pair (three or more factors together, or the probe failing on the good server too): small,
-    because good and bad were seen to be so; raise it where they were not. `verdict_error` how often a verdict is wrong; `confidence` where the search stops.
+    because good and bad were seen to be so; raise it where they were not. `verdict_error` is how
+    often a verdict is wrong; `confidence` where the search stops.
     """
 
     pair_share: float = 0.3
