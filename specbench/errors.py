@@ -90,7 +90,25 @@ class ServiceError(SpecbenchError):
 
 
 class LoadFailed(ServiceError):
-    """A server died, hung or refused its arguments before it was ready."""
+    """A server died, hung or refused its arguments before it was ready.
+
+    `pattern` is the diagnosis for scripts ("cuda_oom", "bad_flag", ...), `evidence` the log lines
+    that led to it.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: str | None = None,
+        hint: str | None = None,
+        log_tail: Sequence[str] = (),
+        pattern: str = "",
+        evidence: Sequence[str] = (),
+    ) -> None:
+        super().__init__(what, where=where, hint=hint, log_tail=log_tail)
+        self.pattern = pattern
+        self.evidence = tuple(evidence)
 
 
 class HostError(SpecbenchError):

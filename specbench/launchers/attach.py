@@ -1,0 +1,110 @@
+"""A server that already runs and belongs to someone else: measured, never touched."""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from specbench.errors import HostError
+from specbench.launchers.command import address_of
+from specbench.launchers.service import Patience, RunningService
+from specbench.launchers.serving import url_through
+from specbench.model.host import Host
+from specbench.model.plan import LaunchSpec
+from specbench.remote.http import ControlClient
+from specbench.remote.shell import Shell
+from specbench.sglang.identity import Finding
+
+PATIENCE_S = 60.0
+"""An attached server is expected to be up: a short wait bridges its restart, no more."""
+
+
+class AttachLauncher:
+    """Measure a running server. It is not started, stopped, or asked to end others' requests."""
+
+    def __init__(
+        self,
+        host: Host,
+        shell: Shell,
+        *,
+        patience: Patience | None = None,
+        history: Mapping[str, float] | None = None,
+    ) -> None:
+        self.host = host
+        self._shell = shell
+        self._patience = patience or Patience(load_timeout_s=min(PATIENCE_S, host.load_timeout_s))
+        self._history = history
+
+    @contextlib.contextmanager
+    def running(self, spec: LaunchSpec, block_dir: Path) -> Iterator[RunningService]:
+        """Hand out the running server; leave it as it is."""
+        address = address_of(self.host)
+        block_dir.mkdir(parents=True, exist_ok=True)
+        note = {"attached": self.host.url, "argv": None}
+        (block_dir / "launch.json").write_bytes(msgspec.json.format(msgspec.json.encode(note)))
+        with self._shell.forward(address.host, address.port) as port:
+            url = url_through(self.host, port)
+            with ControlClient(url, api_key=self.host.api_key) as client:
+                if client.health() == "closed":
+                    raise HostError(
+                        f"no server answers at {self.host.url}",
+                        where=self._shell.name,
+                        hint="launcher: attach measures a server that runs already: start it first",
+                    )
+                yield RunningService(
+                    spec=spec,
+                    url=url,
+                    process=StrangerProcess(client),
+                    client=client,
+                    block_dir=block_dir,
+                    mirror=False,
+                    patience=self._patience,
+                    history=self._history,
+                )
+
+    def close(self) -> None:
+        """Give up the connection to the host."""
+        self._shell.close()
+
+
+class NoLog:
+    """A log that cannot be read."""
+
+    def read(self) -> bytes:
+        """Return nothing."""
+        return b""
+
+
+class StrangerProcess:
+    """A process of which only the port is known."""
+
+    def __init__(self, client: ControlClient) -> None:
+        self._client = client
+        self.log = NoLog()
+
+    @property
+    def pid(self) -> int | None:
+        """Unknown."""
+        return None
+
+    @property
+    def started_at(self) -> str | None:
+        """Unknown."""
+        return None
+
+    def ended(self) -> int | None:
+        """Return -9 once nobody listens any more: how it ended is not known."""
+        return -9 if self._client.ask("GET", "/model_info", timeout_s=5.0).refused else None
+
+    def work(self) -> float | None:
+        """Unknown."""
+        return None
+
+    def listens(self) -> bool | None:
+        """Unknown."""
+        return None
+
+    def contamination(self) -> tuple[Finding, ...]:
+        """Nothing is known of its environment."""
+        return ()

@@ -1,0 +1,119 @@
+"""From a host and a launch specification to the argument list and environment. Pure."""
+
+import re
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+
+from specbench.errors import InputError
+from specbench.model.host import Host
+from specbench.model.matrix import Level
+from specbench.model.plan import LaunchSpec
+
+DEFAULT_PYTHON = "python3"
+_SECRET_FLAG = re.compile(r"^--(?:[\w-]*-)?(?:api-key|token|password|secret)(?:=|$)", re.IGNORECASE)
+_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
+HIDDEN = "***"
+
+
+class Address(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a service listens, as seen on its host."""
+
+    host: str
+    port: int
+
+
+class Launch(msgspec.Struct, frozen=True, kw_only=True):
+    """A rendered launch. `path` lists folders appended to PATH."""
+
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    address: Address
+    workdir: str | None = None
+    path: tuple[str, ...] = ()
+
+    def shown(self) -> dict[str, object]:
+        """Give the launch as it may be written down: values of secrets are hidden."""
+        return {
+            "argv": hide_arguments(self.argv),
+            "env": hide_environment(self.env),
+            "workdir": self.workdir,
+        }
+
+
+def render(host: Host, spec: LaunchSpec) -> Launch:
+    """Write the launch of a specification on a host. Raises InputError for an unusable url."""
+    address = address_of(host)
+    head = spec.command or host.command or ("{python}", "-m", "sglang.launch_server")
+    python = python_of(host)
+    fixed: list[tuple[str, Level]] = [
+        ("model-path", spec.model_path),
+        ("served-model-name", spec.served_name or None),
+        ("host", address.host),
+        ("port", address.port),
+    ]
+    given = {flag for flag, _ in spec.flags}
+    flags = [*((flag, value) for flag, value in fixed if flag not in given), *spec.flags]
+    return Launch(
+        argv=(*(word.replace("{python}", python) for word in head), *_arguments(flags)),
+        env={**host.env, **dict(spec.env)},
+        address=address,
+        workdir=host.workdir,
+        path=(str(Path(sys.executable).parent),) if host.is_local else (),
+    )
+
+
+def python_of(host: Host) -> str:
+    """Name the host's Python: on this machine, unless another is named, the one that runs now."""
+    return sys.executable if host.is_local and host.python == DEFAULT_PYTHON else host.python
+
+
+def address_of(host: Host) -> Address:
+    """Read the listening address out of the host's url."""
+    parts = urlsplit(host.url)
+    try:
+        port = parts.port
+    except ValueError:
+        port = None
+    if parts.scheme not in {"http", "https"} or not parts.hostname or not port:
+        raise InputError(
+            f"url {host.url!r} of host {host.name!r} names no host and port",
+            hint="write it like http://127.0.0.1:30000",
+        )
+    return Address(host=parts.hostname, port=port)
+
+
+def hide_arguments(argv: tuple[str, ...]) -> list[str]:
+    """Replace the values of secret flags."""
+    shown: list[str] = []
+    hide_next = False
+    for word in argv:
+        secret = _SECRET_FLAG.match(word)
+        if secret and "=" in word:
+            shown.append(word.split("=", 1)[0] + "=" + HIDDEN)
+        else:
+            shown.append(HIDDEN if hide_next else word)
+        hide_next = bool(secret) and "=" not in word
+    return shown
+
+
+def hide_environment(env: dict[str, str]) -> dict[str, str]:
+    """Replace the values of variables whose names speak of secrets."""
+    return {name: HIDDEN if _SECRET_NAME.search(name) else value for name, value in env.items()}
+
+
+def _arguments(flags: list[tuple[str, Level]]) -> list[str]:
+    words: list[str] = []
+    for flag, value in flags:
+        match value:
+            case None | False:
+                pass
+            case True:
+                words.append(f"--{flag}")
+            case _:
+                text = str(value)
+                # argparse takes a value that starts with a dash for another flag.
+                words.extend([f"--{flag}={text}"] if text[:1] == "-" else [f"--{flag}", text])
+    return words

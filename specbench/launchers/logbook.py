@@ -1,0 +1,86 @@
+"""One server's log as it is read: mirrored to the recording, scanned for progress and failure."""
+
+from collections import deque
+from pathlib import Path
+from typing import Protocol
+
+from specbench.model.service import LoadFailure, LoadProgress
+from specbench.sglang import failures
+from specbench.sglang.logs import LoadTracker, Notice, Ready, split_lines
+
+KEPT_LINES = 2000
+"""Last lines kept in memory for a diagnosis; the whole log is in the recording."""
+
+PARTIAL_LIMIT = 2**20
+"""Bytes of an unfinished line after which it is taken as it is."""
+
+
+class LogSource(Protocol):
+    """Where a server's output is read from, by a cursor that survives a lost connection."""
+
+    def read(self) -> bytes:
+        """Return what was written since the last call; empty when nothing was."""
+        ...
+
+
+class Logbook:
+    """Read a source; `mirror` is the recording's copy, None where the server writes it itself."""
+
+    def __init__(self, source: LogSource, mirror: Path | None) -> None:
+        self._source = source
+        self._mirror = mirror
+        self._partial = b""
+        self._tracker = LoadTracker()
+        self._notices: dict[str, str] = {}
+        self.lines: deque[str] = deque(maxlen=KEPT_LINES)
+        self.fatal = False
+        self.said_ready = False
+        self.bytes_read = 0
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What must be recorded although nothing failed; the first line of each kind."""
+        return tuple(self._notices.values())
+
+    def tail(self, count: int = 30) -> tuple[str, ...]:
+        """Return the last lines."""
+        return tuple(self.lines)[-count:]
+
+    def absorb(self, *, final: bool = False) -> list[LoadProgress]:
+        """Read what is new; return the progress that it shows. `final` takes unfinished lines."""
+        piece = self._source.read()
+        self.bytes_read += len(piece)
+        if piece and self._mirror is not None:
+            with self._mirror.open("ab") as file:
+                file.write(piece)
+        return [
+            progress for line in self._split(piece, final=final) if (progress := self._see(line))
+        ]
+
+    def diagnose(self, *, exit_status: int | None) -> LoadFailure | None:
+        """Explain what went wrong, by the lines kept."""
+        return failures.diagnose(tuple(self.lines), exit_status=exit_status)
+
+    def _split(self, piece: bytes, *, final: bool) -> list[str]:
+        text = self._partial + piece
+        # A progress bar is drawn over itself with \r and ends its line only at the end.
+        end = max(text.rfind(b"\n"), text.rfind(b"\r")) + 1
+        if final or len(text) - end > PARTIAL_LIMIT:
+            end = len(text)
+        self._partial = text[end:]
+        return split_lines(text[:end].decode(errors="replace"))
+
+    def _see(self, line: str) -> LoadProgress | None:
+        self.lines.append(line)
+        pattern = failures.match(line)
+        self.fatal = self.fatal or (pattern is not None and pattern.fatal)
+        match self._tracker.read(line):
+            case LoadProgress() as progress:
+                return progress
+            case Notice(name=name, text=text):
+                self._notices.setdefault(name, text)
+            case Ready():
+                self.said_ready = True
+            case _:
+                pass
+        return None

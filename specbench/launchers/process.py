@@ -1,0 +1,212 @@
+"""A server as an ordinary process, under a supervisor on its host."""
+
+import contextlib
+import json
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from specbench.errors import HostError, LoadFailed
+from specbench.launchers.command import Address, Launch, address_of, render
+from specbench.launchers.host import (
+    STATE_DIR,
+    ask,
+    owner_of,
+    require_free_port,
+    wait_until_free,
+)
+from specbench.launchers.service import Patience, RunningService
+from specbench.launchers.serving import Place, serving, write_launch
+from specbench.model.host import Host
+from specbench.model.plan import LaunchSpec
+from specbench.remote.shell import FileMissing, Shell
+from specbench.sglang.identity import Finding
+
+READ_BYTES = 4 * 2**20
+
+
+class ProcessLauncher:
+    """Start a server as a process of its own session; end it with everything that it started."""
+
+    def __init__(
+        self,
+        host: Host,
+        shell: Shell,
+        *,
+        patience: Patience | None = None,
+        history: Mapping[str, float] | None = None,
+    ) -> None:
+        self.host = host
+        self._shell = shell
+        self._patience = patience or Patience(load_timeout_s=host.load_timeout_s)
+        self._history = history
+
+    @contextlib.contextmanager
+    def running(self, spec: LaunchSpec, block_dir: Path) -> Iterator[RunningService]:
+        """Start the server of a specification; stop it and free its port on leaving.
+
+        Raises HostError before anything is started when the port is taken, LoadFailed when the
+        command cannot be run.
+        """
+        launch = render(self.host, spec)
+        write_launch(block_dir, launch)
+        self.clear()
+        require_free_port(self._shell, self.host, launch.address)
+        process = self._start(launch, block_dir.resolve(), label=spec.fingerprint)
+        place = Place(host=self.host, shell=self._shell, block_dir=block_dir)
+        with serving(place, spec, process, self._patience, self._history) as service:
+            yield service
+
+    def clear(self) -> None:
+        """Stop what an earlier, killed specbench left on this port; touch nothing else."""
+        address = address_of(self.host)
+        state = _state_path(address)
+        left = ask(self._shell, self.host, {"do": "look", "state": state, "port": address.port})
+        if left.get("owned") and left.get("supervised"):
+            raise HostError(
+                f"another specbench (pid {left['owner']['pid']}) runs a server on port "
+                f"{address.port} since {left['started_at']}",
+                where=self._shell.name,
+                hint="wait for it, or take another port in url",
+            )
+        if left.get("alive") or left.get("supervised"):
+            _stop(self._shell, self.host, state, wait_s=self.host.stop_timeout_s)
+            wait_until_free(self._shell, self.host, address)
+
+    def close(self) -> None:
+        """Give up the connection to the host."""
+        self._shell.close()
+
+    def _start(self, launch: Launch, block_dir: Path, *, label: str) -> "ServerProcess":
+        state = _state_path(launch.address)
+        log = str(block_dir / "server.log") if self.host.is_local else _log_path(launch.address)
+        if not self.host.is_local:
+            self._shell.write_file(log, b"")
+        request = {
+            "do": "start",
+            "argv": launch.argv,
+            "env": launch.env,
+            "cwd": launch.workdir,
+            "path": launch.path,
+            "log": log,
+            "state": state,
+            "grace_s": self.host.stop_timeout_s,
+            "owner": owner_of(self.host),
+            "label": label,
+        }
+        answer = ask(self._shell, self.host, request)
+        if "error" in answer:
+            raise LoadFailed(
+                f"cannot start {launch.argv[0]!r}: {answer['error']}",
+                where=self._shell.name,
+                hint="correct command or python in hosts.yaml",
+                pattern="cannot_start",
+            )
+        return ServerProcess(self._shell, self.host, launch.address, answer)
+
+
+class ServerProcess:
+    """The process of one launch, seen through the state that its supervisor keeps."""
+
+    def __init__(
+        self, shell: Shell, host: Host, address: Address, state: Mapping[str, Any]
+    ) -> None:
+        self._shell = shell
+        self._host = host
+        self._address = address
+        self._state = dict(state)
+        self._stopped = False
+        self.log = FileLog(shell, str(state["log"]))
+
+    @property
+    def pid(self) -> int | None:
+        """The server's process id on its host."""
+        return int(self._state["pid"])
+
+    @property
+    def started_at(self) -> str | None:
+        """When it started, UTC."""
+        return str(self._state["started_at"])
+
+    def ended(self) -> int | None:
+        """Return the exit status once it ended; two small reads, no command on the host."""
+        state = self._read_state()
+        if state.get("pid") != self.pid or state.get("started_at") != self.started_at:
+            return -9  # another start has taken this port over: ours is gone
+        if state.get("ended"):
+            return int(state["status"])
+        return None if self._exists() else -9
+
+    def work(self) -> float | None:
+        """Return CPU seconds and megabytes read, of the whole process tree."""
+        work = self._look().get("work")
+        return float(work) if work is not None else None
+
+    def listens(self) -> bool | None:
+        """Return whether the port is held by one of its processes."""
+        listens = self._look().get("listens")
+        return None if listens is None else bool(listens)
+
+    def contamination(self) -> tuple[Finding, ...]:
+        """Nothing beyond the environment that the launch itself sets."""
+        return ()
+
+    def stop(self, wait_s: float) -> None:
+        """SIGTERM, wait, then SIGKILL to the whole group; a second call does nothing."""
+        if not self._stopped:
+            _stop(self._shell, self._host, _state_path(self._address), wait_s=wait_s)
+            self._stopped = True
+
+    def _look(self) -> Any:
+        state = _state_path(self._address)
+        request = {"do": "look", "state": state, "port": self._address.port}
+        return ask(self._shell, self._host, request)
+
+    def _read_state(self) -> dict[str, Any]:
+        try:
+            return dict(json.loads(self._shell.read_file(_state_path(self._address))))
+        except (FileMissing, ValueError):
+            return {}
+
+    def _exists(self) -> bool:
+        """Whether the supervisor lives: it outlives its server, unless someone killed it."""
+        try:
+            stat = self._shell.read_file(f"/proc/{self._state['supervisor']}/stat")
+        except FileMissing:
+            return False
+        fields = stat.rpartition(b")")[2].split()
+        return fields[19] == str(self._state["supervisor_ticks"]).encode()
+
+
+class FileLog:
+    """A log file on a host, read by byte offset."""
+
+    def __init__(self, shell: Shell, path: str) -> None:
+        self._shell = shell
+        self._path = path
+        self._offset = 0
+
+    def read(self) -> bytes:
+        """Return the next bytes."""
+        try:
+            piece = self._shell.read_file(self._path, offset=self._offset, limit=READ_BYTES)
+        except FileMissing:
+            return b""
+        self._offset += len(piece)
+        return piece
+
+
+def _stop(shell: Shell, host: Host, state: str, *, wait_s: float) -> None:
+    # The supervisor itself waits `grace_s` before it kills; it gets a little longer than that.
+    request = {"do": "stop", "state": state, "wait_s": wait_s + 15.0}
+    deadline = time.monotonic() + wait_s + 45.0
+    ask(shell, host, request, timeout_s=deadline - time.monotonic())
+
+
+def _state_path(address: Address) -> str:
+    return f"{STATE_DIR}/service-{address.port}.json"
+
+
+def _log_path(address: Address) -> str:
+    return f"{STATE_DIR}/service-{address.port}.log"

@@ -1,0 +1,296 @@
+"""A service under way: waited out, identified, watched."""
+
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from specbench.errors import HostError, LoadFailed
+from specbench.launchers.eta import LoadClock
+from specbench.launchers.logbook import Logbook, LogSource
+from specbench.launchers.stillness import Stillness
+from specbench.model.plan import LaunchSpec
+from specbench.model.service import LoadFailure, LoadProgress, ServiceFacts
+from specbench.remote.http import ControlClient
+from specbench.sglang import identity
+
+HEALTH_TIMEOUT_S = 5.0
+SETTLE_S = 2.0
+
+
+class Patience(msgspec.Struct, frozen=True, kw_only=True):
+    """How long to wait for what.
+
+    A server is stuck when log, processors and disks stand still for `stall_s`; one that works on in
+    silence is only slow. `unreachable_s`: how long a host may be out of reach before its service
+    is given up.
+    """
+
+    load_timeout_s: float = 1200.0
+    stall_s: float = 120.0
+    poll_s: float = 0.25
+    canary_timeout_s: float = 120.0
+    unreachable_s: float = 180.0
+
+
+class Process(Protocol):
+    """What a launcher knows of the process behind a service."""
+
+    @property
+    def log(self) -> LogSource:
+        """Its output."""
+        ...
+
+    @property
+    def pid(self) -> int | None:
+        """The process id on its host."""
+        ...
+
+    @property
+    def started_at(self) -> str | None:
+        """When it started, UTC, ISO 8601."""
+        ...
+
+    def ended(self) -> int | None:
+        """Return the exit status (minus the signal) once it ended or was replaced, else None."""
+        ...
+
+    def work(self) -> float | None:
+        """Return work done so far in any unit, or None where it cannot be seen."""
+        ...
+
+    def listens(self) -> bool | None:
+        """Return whether it is the one that holds the port, None where that cannot be seen."""
+        ...
+
+    def contamination(self) -> tuple[identity.Finding, ...]:
+        """Return what its environment on the host holds against a measurement."""
+        ...
+
+
+class RunningService:
+    """One service from start to stop. A launcher makes it, and stops it.
+
+    `url` is reachable from here. `facts` and `phase_times` are complete once `until_ready` has
+    ended.
+    """
+
+    def __init__(
+        self,
+        *,
+        spec: LaunchSpec,
+        url: str,
+        process: Process,
+        client: ControlClient,
+        block_dir: Path,
+        mirror: bool,
+        patience: Patience,
+        history: Mapping[str, float] | None = None,
+    ) -> None:
+        self.spec = spec
+        self.url = url
+        self.facts = ServiceFacts(url=url)
+        self.phase_times: dict[str, float] = {}
+        self._process = process
+        self._client = client
+        self._block_dir = block_dir
+        self._patience = patience
+        self._book = Logbook(process.log, block_dir / "server.log" if mirror else None)
+        self._clock = LoadClock(time.monotonic(), history)
+        self._unreachable_since: float | None = None
+        self._notices: list[str] = []
+
+    def until_ready(self) -> Iterator[LoadProgress]:
+        """Wait until the server has proved that it is ready, and that it is the one asked for.
+
+        Yields at least once a second. Raises LoadFailed with the diagnosis and the last lines, as
+        soon as the process has died, says that it failed, or is stuck.
+        """
+        started = time.monotonic()
+        yield from self._until_healthy(started)
+        yield self._progress("checking", detail="identity")
+        server_info, model_info = self._client.server_info(), self._client.model_info()
+        self._write("server_info.json", server_info)
+        self._write("model_info.json", model_info)
+        findings = self._identify(server_info, model_info)
+        yield self._progress("checking", detail="canary request")
+        self._canary()
+        yield self._progress("checking", detail="flush")
+        if not self.flush():
+            self._notices.append("the cache could not be flushed before the first trial")
+        self._fail_if_broken()
+        now = time.monotonic()
+        self.phase_times = self._clock.times(now)
+        self.facts = ServiceFacts(
+            url=self.url,
+            version=_text(server_info.get("version")),
+            pid=self._process.pid,
+            started_at=self._process.started_at,
+            load_s=now - started,
+            server_info=server_info,
+            model_info=model_info,
+            notices=(*self._book.notices, *self._notices, *(f.explanation for f in findings)),
+            flags=tuple(dict.fromkeys(finding.flag for finding in findings)),
+        )
+
+    def check(self) -> LoadFailure | None:
+        """Look whether the service still lives; cheap, for between and during trials.
+
+        A host that cannot be reached for a while is no failure of the service: it may be back.
+        """
+        try:
+            self._book.absorb()
+            status = self._process.ended()
+        except HostError as error:
+            return self._unreachable(error)
+        self._unreachable_since = None
+        if status is not None:
+            self._book.absorb(final=True)
+            return self._book.diagnose(exit_status=status)
+        return self._book.diagnose(exit_status=None) if self._book.fatal else None
+
+    def flush(self) -> bool:
+        """Empty the prefix cache and reset the server's accept statistics; False if it refused."""
+        return self._client.flush_cache()
+
+    def notices(self) -> tuple[str, ...]:
+        """Return the lines of the log that must be recorded, up to now."""
+        return self._book.notices
+
+    def close(self) -> None:
+        """Take the rest of the log; called by the launcher after the stop."""
+        self._book.absorb(final=True)
+
+    def _until_healthy(self, started: float) -> Iterator[LoadProgress]:
+        stillness = Stillness(started, self._patience.stall_s, self._process.work)
+        reported = started
+        bound = False
+        while True:
+            for progress in self._book.absorb():
+                reported = time.monotonic()
+                yield self._progress(
+                    progress.phase, fraction=progress.fraction, detail=progress.detail
+                )
+            self._fail_if_broken()
+            now = time.monotonic()
+            if now - started > self._patience.load_timeout_s:
+                raise self._stalled("load_timeout", f"not ready after {now - started:.0f} s")
+            still_s = stillness.measure(now, self._book.bytes_read)
+            if still_s > self._patience.stall_s:
+                raise self._stalled("stuck", f"no sign of work for {still_s:.0f} s")
+            bound = bound or bool(self._client.ask("GET", "/model_info", timeout_s=2.0).status)
+            if bound and self._client.health(timeout_s=HEALTH_TIMEOUT_S) == "ready":
+                return
+            if now - reported >= 1.0:
+                reported = now
+                yield self._progress("warmup" if bound else self._clock.phase)
+            time.sleep(self._patience.poll_s)
+
+    def _identify(
+        self, server_info: Mapping[str, Any], model_info: Mapping[str, Any]
+    ) -> tuple[identity.Finding, ...]:
+        if not model_info:
+            names = self._client.models()
+            model_info = {"served_model_name": names[0]} if len(names) == 1 else {}
+        findings = (
+            *identity.compare(self.spec, server_info, model_info),
+            *self._process.contamination(),
+        )
+        if self._process.listens() is False:
+            stranger = "the port is held by a process that was not started here"
+            findings = (identity.Finding(flag="wrong_process", explanation=stranger, fatal=True),)
+        fatal = [finding for finding in findings if finding.fatal]
+        if fatal:
+            raise self._failed(
+                LoadFailure(
+                    pattern=fatal[0].flag,
+                    cause="the server that answers is not the one that was asked for: "
+                    + "; ".join(finding.explanation for finding in fatal),
+                    hint="an older server on this port, a wrapper that changes flags, or a matrix "
+                    "that names another model; nothing was measured under a false name",
+                )
+            )
+        return findings
+
+    def _canary(self) -> None:
+        reply = self._client.canary(
+            self.spec.served_name, timeout_s=self._patience.canary_timeout_s
+        )
+        self._fail_if_broken()
+        if not reply.ok:
+            said = reply.body.decode(errors="replace")[:300]
+            raise self._failed(
+                LoadFailure(
+                    pattern="canary_failed",
+                    cause=f"the first request failed: HTTP {reply.status}: {said}",
+                    hint="the server is up but does not generate; see server.log",
+                    evidence=self._book.tail(12),
+                )
+            )
+
+    def _fail_if_broken(self) -> None:
+        """Raise LoadFailed where process or log say so, with the lines that explain it."""
+        status = self._process.ended()
+        if status is None and not self._book.fatal:
+            return
+        settle = time.monotonic() + SETTLE_S
+        while status is None and time.monotonic() < settle:
+            time.sleep(self._patience.poll_s)  # a traceback is written line by line
+            self._book.absorb()
+            status = self._process.ended()
+        self._book.absorb(final=True)
+        failure = self._book.diagnose(exit_status=status)
+        if failure is not None:
+            raise self._failed(failure)
+
+    def _stalled(self, pattern: str, what: str) -> LoadFailed:
+        phase = self._clock.phase
+        known = self._book.diagnose(exit_status=None)
+        return self._failed(
+            known
+            or LoadFailure(
+                pattern=pattern,
+                cause=f"the server hangs in phase {phase!r}: {what}",
+                hint="see the last lines; a slow disk or a long autotune needs a larger "
+                "load_timeout_s in hosts.yaml",
+                evidence=self._book.tail(12),
+            )
+        )
+
+    def _unreachable(self, error: HostError) -> LoadFailure | None:
+        now = time.monotonic()
+        self._unreachable_since = self._unreachable_since or now
+        if now - self._unreachable_since < self._patience.unreachable_s:
+            return None
+        return LoadFailure(
+            pattern="host_unreachable",
+            cause=f"the host has been out of reach for {now - self._unreachable_since:.0f} s: "
+            f"{error.what}",
+            hint=error.hint or "see specbench hosts check",
+        )
+
+    def _failed(self, failure: LoadFailure) -> LoadFailed:
+        return LoadFailed(
+            failure.cause,
+            where=str(self._block_dir / "server.log"),
+            hint=failure.hint,
+            log_tail=self._book.tail(),
+            pattern=failure.pattern,
+            evidence=failure.evidence,
+        )
+
+    def _progress(self, phase: Any, **what: Any) -> LoadProgress:
+        return self._clock.progress(time.monotonic(), phase, **what)
+
+    def _write(self, name: str, document: Mapping[str, Any]) -> None:
+        shown = {
+            key: ("***" if value and key in {"api_key", "admin_api_key"} else value)
+            for key, value in document.items()
+        }
+        (self._block_dir / name).write_bytes(msgspec.json.format(msgspec.json.encode(shown)))
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None

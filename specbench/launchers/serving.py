@@ -1,0 +1,103 @@
+"""The frame around every started service: reach it, hand it out, stop it, see that it is gone."""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from specbench.errors import HostError
+from specbench.launchers.command import Launch, address_of
+from specbench.launchers.host import wait_until_free
+from specbench.launchers.service import Patience, Process, RunningService
+from specbench.model.host import Host
+from specbench.model.plan import LaunchSpec
+from specbench.remote.http import ControlClient
+from specbench.remote.shell import Shell
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a service runs and where its files go. `mirror` copies its log into the recording."""
+
+    host: Host
+    shell: Shell
+    block_dir: Path
+
+    @property
+    def mirror(self) -> bool:
+        """Whether the log lies elsewhere than in the recording."""
+        return not (self.host.is_local and self.host.launcher == "process")
+
+
+class OwnProcess(Process, Protocol):
+    """A process that specbench started, and therefore stops."""
+
+    def stop(self, wait_s: float) -> None:
+        """End it within a bound, by force if need be; a second call does nothing."""
+        ...
+
+
+@contextlib.contextmanager
+def serving(
+    place: Place,
+    spec: LaunchSpec,
+    process: OwnProcess,
+    patience: Patience,
+    history: Mapping[str, float] | None,
+) -> Iterator[RunningService]:
+    """Hand out a started process as a service; on leaving, stop it and wait for its port.
+
+    Raises HostError when the port stays taken afterwards.
+    """
+    address = address_of(place.host)
+    with contextlib.ExitStack() as stack:
+        stack.callback(process.stop, place.host.stop_timeout_s)
+        port = stack.enter_context(place.shell.forward(address.host, address.port))
+        url = url_through(place.host, port)
+        client = stack.enter_context(ControlClient(url, api_key=place.host.api_key))
+        service = RunningService(
+            spec=spec,
+            url=url,
+            process=process,
+            client=client,
+            block_dir=place.block_dir,
+            mirror=place.mirror,
+            patience=patience,
+            history=history,
+        )
+        # An error on the way out must not hide the one that led here.
+        guard: contextlib.AbstractContextManager[None] = contextlib.suppress(HostError)
+        try:
+            yield service
+            guard = contextlib.nullcontext()
+        finally:
+            with guard:
+                client.abort_all()
+                process.stop(place.host.stop_timeout_s)
+                service.close()
+                _require_gone(place)
+
+
+def url_through(host: Host, port: int) -> str:
+    """Give the service's URL as reached from here: its own, or that of the tunnel to it."""
+    if host.is_local:
+        return host.url.rstrip("/")
+    return f"{host.url.partition('://')[0]}://127.0.0.1:{port}"
+
+
+def write_launch(block_dir: Path, launch: Launch) -> None:
+    """Write down what is about to be started, without its secrets."""
+    block_dir.mkdir(parents=True, exist_ok=True)
+    document = msgspec.json.format(msgspec.json.encode(launch.shown()))
+    (block_dir / "launch.json").write_bytes(document)
+
+
+def _require_gone(place: Place) -> None:
+    address = address_of(place.host)
+    if not wait_until_free(place.shell, place.host, address):
+        raise HostError(
+            f"port {address.port} is still in use after the server was stopped",
+            where=place.shell.name,
+            hint="another process took it meanwhile, or the server left one behind",
+        )
