@@ -4,6 +4,10 @@ import sys
 
 import typer
 
+from specbench.cli.plan import plan
+from specbench.cli.run import run
+from specbench.cli.schema import schema
+from specbench.cli.status import status
 from specbench.errors import SpecbenchError
 
 app = typer.Typer(
@@ -14,6 +18,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+app.command()(run)
+app.command()(plan)
+app.command()(status)
+app.command()(schema)
 
 
 @app.callback(invoke_without_command=True)
@@ -36,9 +45,6 @@ def main() -> None:
     except SpecbenchError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        typer.echo("interrupted; the same command resumes", err=True)
-        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -65,6 +65,15 @@ class TrialFinished(msgspec.Struct, frozen=True, kw_only=True, tag="trial_finish
     reason: str = ""
     tok_s: float | None = None
     accept_len: float | None = None
+    flags: tuple[str, ...] = ()
+
+
+class HostFailed(msgspec.Struct, frozen=True, kw_only=True, tag="host_failed"):
+    """A host could not be used; its trials stay to be measured, other hosts go on."""
+
+    host: str
+    what: str
+    hint: str = ""
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True, tag="notice"):
@@ -75,13 +84,14 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True, tag="notice"):
 
 
 class RunFinished(msgspec.Struct, frozen=True, kw_only=True, tag="run_finished"):
-    """The run is over. Counts are of trials."""
+    """The run is over. Counts are of trials, `invalid` of cells; `exit_status` as documented."""
 
     recording: str
     measured: int
     already_done: int
     failed: int
     invalid: int
+    exit_status: int = 0
 
 
 RunEvent = (
@@ -93,6 +103,7 @@ RunEvent = (
     | TrialStarted
     | TrialProgress
     | TrialFinished
+    | HostFailed
     | Notice
     | RunFinished
 )

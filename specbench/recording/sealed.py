@@ -14,9 +14,8 @@ SCHEMA = 1
 class SealedTrial(msgspec.Struct, kw_only=True):
     """One finished trial (`trials/<trial_id>/trial.json`).
 
-    `definition` is the content hash of everything that the measurement depends on; a later plan
-    with another hash finds this trial stale, and `definition_parts` says which part changed.
-    `row` holds the summary columns as computed by definitions of version `row_version`; it is
+    `trial.definition` is what it was measured under: a later plan with another one finds it stale.
+    `server` holds the launch fingerprint and what the server said of itself. `row` holds the summary columns as computed by definitions of version `row_version`; it is
     computed again from the requests when the definitions have moved on.
     """
 
@@ -24,8 +23,6 @@ class SealedTrial(msgspec.Struct, kw_only=True):
     trial: Trial
     status: Literal["ok", "failed"]
     reason: str = ""
-    definition: str
-    definition_parts: dict[str, str] = {}
     started_at: str
     ended_at: str
     duration_s: float | None = None

@@ -180,7 +180,6 @@ class Writer:
             block_id=sealed.trial.block_id,
             status=sealed.status,
             reason=sealed.reason,
-            definition=sealed.definition,
             requests_sha256=sealed.requests_sha256,
         )
 

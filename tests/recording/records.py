@@ -71,7 +71,6 @@ def sealed(number: int, status: str = "ok", *, speculative: bool = True) -> Seal
     return SealedTrial(
         trial=trial(number),
         status="ok" if status == "ok" else "failed",
-        definition="d",
         started_at=f"2026-01-01T00:00:{number % 60:02d}Z",
         ended_at="2026-01-01T00:01:00Z",
         report=report(),

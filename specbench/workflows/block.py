@@ -1,0 +1,145 @@
+"""One launch: start the server, wait out its load, measure its trials, stop it."""
+
+import time
+from collections.abc import Generator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from specbench.errors import LoadFailed
+from specbench.model.event import (
+    BlockFailed,
+    BlockLoading,
+    BlockReady,
+    BlockStarted,
+    Notice,
+    RunEvent,
+    TrialFinished,
+)
+from specbench.model.plan import Block, Trial
+from specbench.model.service import LoadFailure
+from specbench.recording import SealedTrial, utc_now
+from specbench.workflows.client import client_facts
+from specbench.workflows.trial import Bench, ServerDied, measure
+
+if TYPE_CHECKING:
+    from specbench.launchers import Launcher, RunningService
+
+LAUNCHES_A_BLOCK = 2
+"""A server that dies under load is launched once more for the trials that are left."""
+
+
+def measure_block(
+    bench: Bench, block: Block, launcher: "Launcher"
+) -> Generator[RunEvent, None, None]:
+    """Launch the block's server and measure its trials; a failure is recorded, never raised.
+
+    Raises HostError when the host cannot be used at all.
+    """
+    left = list(block.trials)
+    for attempt in range(1, LAUNCHES_A_BLOCK + 1):
+        before = len(left)
+        failure = yield from _attempt(bench, block, launcher, left)
+        if failure is None or bench.stopped() or not left:
+            return
+        if len(left) == before or attempt == LAUNCHES_A_BLOCK:
+            yield from _give_up(bench, block, left, failure)
+            return
+        yield Notice(text=f"launching again for {len(left)} trials that are left", host=block.host)
+
+
+def _attempt(
+    bench: Bench, block: Block, launcher: "Launcher", left: list[Trial]
+) -> Generator[RunEvent, None, LoadFailure | None]:
+    """Launch once and measure what is left; returns what stopped it, if anything did."""
+    folder = bench.writer.open_block(block.block_id)
+    bench.writer.note("block_started", block_id=block.block_id)
+    yield BlockStarted(block=block)
+    try:
+        yield from _launch_and_measure(bench, block, launcher, folder, left)
+    except LoadFailed as error:
+        failure = LoadFailure(
+            pattern=error.pattern,
+            cause=error.what,
+            hint=error.hint or "",
+            evidence=error.evidence or error.log_tail,
+        )
+    except ServerDied as death:
+        failure = death.failure
+    else:
+        return None
+    bench.writer.note(
+        "block_failed",
+        block_id=block.block_id,
+        pattern=failure.pattern,
+        cause=failure.cause,
+        hint=failure.hint,
+        evidence=list(failure.evidence),
+    )
+    yield BlockFailed(block=block, failure=failure, log_path=str(folder / "server.log"))
+    return failure
+
+
+def _launch_and_measure(
+    bench: Bench, block: Block, launcher: "Launcher", folder: Path, left: list[Trial]
+) -> Generator[RunEvent, None, None]:
+    """Measure `left`, taking out each trial that was sealed."""
+    clock = time.monotonic()
+    with launcher.running(block.spec, folder) as service:
+        for progress in service.until_ready():
+            yield BlockLoading(block=block, progress=progress)
+            if bench.stopped():
+                return
+        load_s = time.monotonic() - clock
+        bench.writer.write_block_facts(block.block_id, _facts(bench, block, service, load_s))
+        bench.writer.note("block_ready", block_id=block.block_id, load_s=load_s)
+        yield BlockReady(block=block, load_s=load_s, flags=service.facts.flags)
+        for notice in service.facts.notices:
+            yield Notice(text=notice, host=block.host)
+        for trial in tuple(left):
+            if bench.stopped():
+                return
+            for event in measure(bench, block, trial, service):
+                if isinstance(event, TrialFinished):
+                    left.remove(trial)
+                yield event
+
+
+def _facts(bench: Bench, block: Block, service: "RunningService", load_s: float) -> dict[str, Any]:
+    """Gather what the confound guard compares: everything known about this launch."""
+    facts: dict[str, Any] = msgspec.to_builtins(service.facts)
+    return facts | {
+        "block_id": block.block_id,
+        "host": block.host,
+        "launch": block.launch,
+        "spec": msgspec.to_builtins(block.spec),
+        "load_s": load_s,
+        "phase_times": dict(service.phase_times),
+        "environment": dict(block.spec.env),
+        "client": client_facts() | {"drive_from": bench.host.drive_from},
+    }
+
+
+def _give_up(
+    bench: Bench, block: Block, left: list[Trial], failure: LoadFailure
+) -> Generator[RunEvent, None, None]:
+    """Record that trials could not be measured, and why; the next run tries them again."""
+    for trial in left:
+        bench.writer.draft(trial.trial_id)
+        now = utc_now()
+        bench.writer.seal(
+            SealedTrial(
+                trial=trial,
+                status="failed",
+                reason=failure.cause,
+                started_at=now,
+                ended_at=now,
+                server={
+                    "fingerprint": block.spec.fingerprint,
+                    "speculative": block.spec.speculative,
+                    "model_path": block.spec.model_path,
+                },
+            )
+        )
+        yield TrialFinished(trial=trial, status="failed", reason=failure.cause)

@@ -1,0 +1,35 @@
+"""The composition root: everything with an effect that a run uses, in one explicit object."""
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from specbench.model.host import Host
+from specbench.model.load import DriveEvent, DriveJob
+
+if TYPE_CHECKING:
+    from specbench.launchers import Launcher
+
+Drive = Callable[[DriveJob, Path], Generator[DriveEvent, None, None]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lab:
+    """How services are launched and how load is driven.
+
+    `launcher(host, history)` opens the host (HostError when it cannot be reached); `history` holds
+    the seconds of each load phase in earlier recordings. `drive(job, sink)` appends one JSON line
+    a request to `sink` and yields progress, then a report.
+    """
+
+    launcher: Callable[[Host, Mapping[str, float] | None], "Launcher"]
+    drive: Drive
+
+
+def real_lab() -> Lab:
+    """Give the lab that touches real hosts and real servers."""
+    from specbench.launchers import launcher_for  # noqa: PLC0415 - only a run pays for it
+    from specbench.loadgen import drive  # noqa: PLC0415 - as above
+
+    return Lab(launcher=lambda host, past: launcher_for(host, history=past), drive=drive)

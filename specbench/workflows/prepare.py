@@ -1,0 +1,129 @@
+"""From files to a plan: read the matrix and the hosts, find what is done, order what is left."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from specbench import __version__, config, planning
+from specbench.model.host import Host
+from specbench.model.load import Dataset
+from specbench.model.matrix import Matrix
+from specbench.model.plan import Measured, Plan
+from specbench.recording import (
+    Manifest,
+    Recording,
+    SealedTrial,
+    Writer,
+    find_recordings,
+    utc_now,
+)
+from specbench.sglang.constraints import invalid_reason
+from specbench.workflows.client import client_facts
+from specbench.workflows.history import Past
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """What the user asked for. `only` is an expression; `fresh` starts a new recording."""
+
+    matrix: Path
+    hosts: Path | None = None
+    results: Path = Path("results")
+    only: str | None = None
+    fresh: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """Everything that a run needs to know before it touches a host."""
+
+    matrix: Matrix
+    hosts: Mapping[str, Host]
+    datasets: Mapping[str, Dataset]
+    plan: Plan
+    past: Past
+    recording: Path | None
+    results: Path
+
+
+def prepare(options: RunOptions) -> Prepared:
+    """Read, expand and order. Nothing is started or written.
+
+    Raises InputError (InputErrors for several at once) for anything wrong in the files.
+    """
+    matrix = config.read_matrix(options.matrix)
+    hosts = config.read_hosts(options.hosts)
+    datasets = config.read_datasets(matrix)
+    past = Past(options.results)
+    cells = planning.expand(
+        matrix,
+        datasets={name: dataset.sha256 for name, dataset in datasets.items()},
+        version=past.version(matrix.hosts),
+        invalid_reason=invalid_reason,
+    )
+    if options.only is not None:
+        cells = planning.only(cells, options.only, matrix)
+    recording = None if options.fresh else _latest(options.results, matrix.name)
+    plan = planning.plan(
+        matrix,
+        cells,
+        hosts,
+        done={} if recording is None else _measured(Recording(recording)),
+        history=past.durations(),
+        engines={name: host.image for name, host in hosts.items() if host.image},
+    )
+    return Prepared(
+        matrix=matrix,
+        hosts=hosts,
+        datasets=datasets,
+        plan=plan,
+        past=past,
+        recording=recording,
+        results=options.results,
+    )
+
+
+def open_writer(prepared: Prepared) -> Writer:
+    """Go on with the recording of this matrix, or start a new one.
+
+    Raises RecordingError when another run holds it or the folder cannot be written.
+    """
+    matrix = prepared.matrix
+    if prepared.recording is not None:
+        writer = Writer.resume(prepared.recording)
+        writer.note("run_resumed", matrix=matrix.source, specbench=__version__)
+        return writer
+    manifest = Manifest(
+        name=matrix.name,
+        specbench=__version__,
+        created_at=utc_now(),
+        matrix_path=matrix.path,
+        matrix=matrix.source,
+        hosts={name: prepared.hosts[name].redacted() for name in matrix.hosts},
+        seeds={"matrix": matrix.seed, "workload": matrix.workload.seed},
+        client=client_facts(),
+        dataset={name: dataset.sha256 for name, dataset in prepared.datasets.items()},
+    )
+    content = hashlib.sha256(matrix.source.encode()).hexdigest()
+    writer = Writer.create(prepared.results, manifest, content)
+    writer.note("run_started", specbench=__version__)
+    return writer
+
+
+def _latest(results: Path, name: str) -> Path | None:
+    found = find_recordings(results, name)
+    return found[-1] if found else None
+
+
+def _measured(recording: Recording) -> dict[str, Measured]:
+    return {sealed.trial.trial_id: _state(sealed) for sealed in recording.sealed}
+
+
+def _state(sealed: SealedTrial) -> Measured:
+    return Measured(
+        state=sealed.status,
+        key=sealed.trial.key,
+        definition=sealed.trial.definition,
+        reason=sealed.reason,
+    )

@@ -1,0 +1,173 @@
+"""Run a matrix: each host works through its blocks, and every step is an event.
+
+A run is an iterator of events and prints nothing. Closing it (Ctrl-C) stops the load, stops the
+servers that specbench started, and leaves a recording that the same command goes on with.
+"""
+
+import queue
+import threading
+from collections.abc import Generator
+from dataclasses import dataclass
+
+import msgspec
+
+from specbench.errors import HostError
+from specbench.model.event import (
+    HostFailed,
+    RunEvent,
+    RunFinished,
+    RunStarted,
+    TrialFinished,
+)
+from specbench.model.host import Host
+from specbench.model.plan import Block
+from specbench.recording import Writer
+from specbench.workflows.block import measure_block
+from specbench.workflows.lab import Lab
+from specbench.workflows.prepare import Prepared, RunOptions, open_writer, prepare
+from specbench.workflows.progress import Progress
+from specbench.workflows.tables import write_tables
+from specbench.workflows.trial import Bench
+
+EXIT_FAILED_CELLS = 3
+EXIT_HOST = 4
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """A host has no more to do; `error` is what stopped it, if anything did."""
+
+    host: str
+    error: BaseException | None = None
+
+
+def run_matrix(options: RunOptions, lab: Lab) -> Generator[RunEvent, None, None]:
+    """Measure what the matrix asks for and no recording holds yet.
+
+    Raises InputError before anything is started; RecordingError when the recording is in use or
+    cannot be written. Failed servers and unreachable hosts are events, and the run goes on.
+    """
+    prepared = prepare(options)
+    with open_writer(prepared) as writer:
+        root = str(writer.paths.root)
+        yield RunStarted(recording=root, plan=prepared.plan, resumed=writer.resumed)
+        invalid = [msgspec.to_builtins(cell) for cell in prepared.plan.invalid]
+        writer.note("plan", trials=len(prepared.plan.trials), invalid=invalid)
+        progress = Progress(prepared.plan)
+        try:
+            for event in _work(prepared, writer, lab):
+                progress.take(event)
+                if state := progress.due():
+                    writer.heartbeat(state)
+                yield event
+        finally:
+            progress.end()
+            writer.heartbeat(progress.state())
+            writer.note("run_ended", measured=progress.measured, failed=progress.failed)
+            write_tables(writer)
+        yield _finished(prepared, progress, root)
+
+
+def _finished(prepared: Prepared, progress: Progress, root: str) -> RunFinished:
+    done = sum(reason.state == "done" for reason in prepared.plan.reasons)
+    status = 0
+    if progress.failed:
+        status = EXIT_FAILED_CELLS
+    if progress.hosts_failed:
+        status = EXIT_HOST
+    return RunFinished(
+        recording=root,
+        measured=progress.measured,
+        already_done=done,
+        failed=progress.failed,
+        invalid=len(prepared.plan.invalid),
+        exit_status=status,
+    )
+
+
+def _work(prepared: Prepared, writer: Writer, lab: Lab) -> Generator[RunEvent, None, None]:
+    """Let every host work through its blocks, in parallel; yield their events as they come."""
+    events: queue.Queue[RunEvent | _Ended] = queue.Queue()
+    stop = threading.Event()
+    hosts = list(dict.fromkeys(block.host for block in prepared.plan.blocks))
+    threads = [
+        threading.Thread(
+            target=_work_host,
+            args=(_bench(prepared, writer, lab, name, stop), prepared, events),
+            name=f"host {name}",
+        )
+        for name in hosts
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        yield from _merge(events, len(threads))
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
+def _merge(
+    events: "queue.Queue[RunEvent | _Ended]", running: int
+) -> Generator[RunEvent, None, None]:
+    """Yield events until every host has ended; a bug in a host's thread is raised here."""
+    while running:
+        try:
+            event = events.get(timeout=0.5)  # a bounded wait lets Ctrl-C through
+        except queue.Empty:
+            continue
+        if not isinstance(event, _Ended):
+            yield event
+            continue
+        running -= 1
+        match event.error:
+            case None:
+                pass
+            case HostError() as error:
+                yield HostFailed(host=event.host, what=str(error), hint=error.hint or "")
+            case error:
+                raise error
+
+
+def _bench(prepared: Prepared, writer: Writer, lab: Lab, host: str, stop: threading.Event) -> Bench:
+    return Bench(
+        matrix=prepared.matrix,
+        datasets=dict(prepared.datasets),
+        host=prepared.hosts[host],
+        writer=writer,
+        lab=lab,
+        stopped=stop.is_set,
+    )
+
+
+def _work_host(bench: Bench, prepared: Prepared, events: "queue.Queue[RunEvent | _Ended]") -> None:
+    """Run one host's blocks in this thread. What stops it travels to the main thread."""
+    host = bench.host
+    error: BaseException | None = None
+    try:
+        for block in prepared.plan.blocks:
+            if block.host == host.name and not bench.stopped():
+                _work_block(bench, prepared, host, block, events)
+    except BaseException as caught:  # noqa: BLE001 - it is raised again in the main thread
+        error = caught
+    events.put(_Ended(host.name, error))
+
+
+def _work_block(
+    bench: Bench,
+    prepared: Prepared,
+    host: Host,
+    block: Block,
+    events: "queue.Queue[RunEvent | _Ended]",
+) -> None:
+    past = prepared.past.load_phases(host.name, block.spec.model_path)
+    launcher = bench.lab.launcher(host, past)
+    working = measure_block(bench, block, launcher)
+    try:
+        for event in working:
+            events.put(event)
+            if bench.stopped() and not isinstance(event, TrialFinished):
+                return
+    finally:
+        working.close()

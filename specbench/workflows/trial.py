@@ -1,0 +1,235 @@
+"""One trial on a running server: drive the load, watch the server, summarise, seal."""
+
+import time
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from specbench import config, planning
+from specbench.analysis.summary import SUMMARY_VERSION, doubts, summarise
+from specbench.errors import HostError
+from specbench.model.event import RunEvent, TrialFinished, TrialProgress, TrialStarted
+from specbench.model.host import Host
+from specbench.model.load import (
+    Closed,
+    Dataset,
+    DriveJob,
+    DriveReport,
+    RequestRecord,
+    Stop,
+    Target,
+)
+from specbench.model.matrix import Matrix, WorkloadOptions
+from specbench.model.plan import Block, Trial
+from specbench.model.service import LoadFailure
+from specbench.recording import SealedTrial, Writer, utc_now
+from specbench.remote.http import ControlClient
+from specbench.sglang import identity
+from specbench.workflows.client import client_facts
+from specbench.workflows.lab import Lab
+
+if TYPE_CHECKING:
+    from specbench.launchers import RunningService
+
+FAILED_SHARE = 0.1
+"""A trial with a larger share of failed requests is itself failed: its figures describe errors."""
+
+CHECK_EVERY_S = 1.0
+
+_decode = msgspec.json.Decoder(RequestRecord).decode
+
+
+class ServerDied(Exception):
+    """The server stopped serving in the middle of a trial."""
+
+    def __init__(self, failure: LoadFailure) -> None:
+        super().__init__(failure.cause)
+        self.failure = failure
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench:
+    """What the trials of one host share."""
+
+    matrix: Matrix
+    datasets: dict[str, Dataset]
+    host: Host
+    writer: Writer
+    lab: Lab
+    stopped: Callable[[], bool]
+
+
+def measure(
+    bench: Bench, block: Block, trial: Trial, service: "RunningService"
+) -> Generator[RunEvent, None, None]:
+    """Measure one trial and seal it, as ok or as failed with its reason.
+
+    Raises ServerDied when the server stopped serving; the trial is sealed as failed before.
+    """
+    yield TrialStarted(trial=trial)
+    workload = planning.workload(bench.matrix, trial.cell)
+    draft = bench.writer.draft(trial.trial_id)
+    sink = draft / "requests.jsonl"
+    job = drive_job(bench, trial, workload, service.url, draft / "prompts.jsonl")
+    service.flush()
+    started_at, clock = utc_now(), time.monotonic()
+    report, death = yield from _drive(bench, trial, service, job, sink)
+    (draft / "prompts.jsonl").unlink(missing_ok=True)
+    sealed = _sealed(
+        bench, block, trial, service, job=job, workload=workload, report=report, death=death,
+        sink=sink, started_at=started_at, duration_s=time.monotonic() - clock,
+    )  # fmt: skip
+    if report is not None and report.interrupted and death is None:
+        return  # the user stopped it: the draft is dropped, and the trial is measured again
+    bench.writer.seal(sealed)
+    yield TrialFinished(
+        trial=trial,
+        status=sealed.status,
+        reason=sealed.reason,
+        tok_s=sealed.row.get("tok_s"),
+        accept_len=sealed.row.get("accept_len"),
+        flags=sealed.flags,
+    )
+    if death is not None:
+        raise ServerDied(death)
+
+
+def drive_job(
+    bench: Bench, trial: Trial, workload: WorkloadOptions, url: str, prompts: Path
+) -> DriveJob:
+    """Write the trial's prompts in its order, and say all that the driver needs to know."""
+    dataset = bench.datasets[workload.dataset]
+    ordered = config.shuffle_prompts(dataset.prompts, trial.seed)
+    prompts.write_bytes(b"\n".join(map(msgspec.json.encode, ordered)) + b"\n")
+    shape = planning.shape(bench.matrix, trial.cell)
+    return DriveJob(
+        target=Target(
+            url=url,
+            model=bench.matrix.model.served_name,
+            api=workload.api,
+            api_key_env=bench.host.api_key_env,
+        ),
+        prompts_path=str(prompts),
+        sampling=planning.sampling(bench.matrix, trial.cell),
+        shape=shape,
+        stop=Stop(requests=workload.requests),
+        warmup_requests=_warmup(workload, shape),
+        request_timeout_s=workload.request_timeout_s,
+        salt=trial.trial_id,
+        seed=trial.seed,
+    )
+
+
+def _warmup(workload: WorkloadOptions, shape: object) -> int:
+    """Count the warm-up requests: by default one for every slot of the concurrency."""
+    if workload.warmup != "auto":
+        return workload.warmup
+    return max(2, shape.concurrency) if isinstance(shape, Closed) else 8
+
+
+def _drive(
+    bench: Bench, trial: Trial, service: "RunningService", job: DriveJob, sink: Path
+) -> Generator[RunEvent, None, tuple[DriveReport | None, LoadFailure | None]]:
+    """Drive the load and watch the server; returns the report (or None) and the server's death."""
+    report: DriveReport | None = None
+    checked = time.monotonic()
+    drive = bench.lab.drive(job, sink)
+    try:
+        for event in drive:
+            if isinstance(event, DriveReport):
+                report = event
+                continue
+            yield TrialProgress(trial=trial, progress=event)
+            if time.monotonic() - checked > CHECK_EVERY_S:
+                checked = time.monotonic()
+                if death := service.check():
+                    return None, death
+    except HostError:
+        # nothing ever answered: the server's own log says why, if it died
+        death = service.check()
+        if death is None:
+            raise
+        return None, death
+    finally:
+        drive.close()
+    return report, service.check()
+
+
+def _sealed(
+    bench: Bench, block: Block, trial: Trial, service: "RunningService", *, job: DriveJob,
+    workload: WorkloadOptions, report: DriveReport | None, death: LoadFailure | None,
+    sink: Path, started_at: str, duration_s: float,
+) -> SealedTrial:  # fmt: skip
+    row: dict[str, Any] = {}
+    flags: tuple[str, ...] = ()
+    if report is not None:
+        records = _read(sink)
+        row = summarise(records, report, speculative=block.spec.speculative)
+        row["accept_len_server"] = _server_accept_len(service) if death is None else None
+        n_prompts = len(bench.datasets[workload.dataset].prompts)
+        flags = _server_doubts(block, trial, service) + doubts(row, report, n_prompts=n_prompts)
+    status, reason = _outcome(row, death)
+    return SealedTrial(
+        trial=trial,
+        status=status,
+        reason=reason,
+        started_at=started_at,
+        ended_at=utc_now(),
+        duration_s=duration_s,
+        report=report,
+        sampling=msgspec.to_builtins(job.sampling),
+        workload=msgspec.to_builtins(workload)
+        | {"dataset_sha256": bench.datasets[workload.dataset].sha256},
+        client=client_facts() | {"drive_from": bench.host.drive_from},
+        server={
+            "fingerprint": block.spec.fingerprint,
+            "speculative": block.spec.speculative,
+            "model_path": block.spec.model_path,
+            "version": service.facts.version,
+        },
+        flags=tuple(dict.fromkeys(flags)),
+        row=row,
+        row_version=SUMMARY_VERSION,
+    )
+
+
+def _read(sink: Path) -> list[RequestRecord]:
+    if not sink.exists():
+        return []
+    with sink.open("rb") as file:
+        return [_decode(line) for line in file if line.strip()]
+
+
+def _outcome(row: dict[str, Any], death: LoadFailure | None) -> tuple[Any, str]:
+    if death is not None:
+        return "failed", f"the server died: {death.cause}"
+    asked, failed = row.get("n_requests") or 0, row.get("n_failed") or 0
+    if not asked or failed == asked:
+        return "failed", f"none of {asked} requests succeeded"
+    if failed / asked > FAILED_SHARE:
+        return "failed", f"{failed} of {asked} requests failed"
+    return "ok", ""
+
+
+def _server_doubts(block: Block, trial: Trial, service: "RunningService") -> tuple[str, ...]:
+    """Hold the running server against the cell: a silent cap shows at this concurrency only."""
+    concurrency = trial.cell.levels.get("concurrency")
+    found = identity.compare(
+        block.spec,
+        service.facts.server_info,
+        service.facts.model_info,
+        concurrency=concurrency if isinstance(concurrency, int) else None,
+    )
+    return (*service.facts.flags, *(finding.flag for finding in found))
+
+
+def _server_accept_len(service: "RunningService") -> float | None:
+    """Read what the server itself reports (lifetime since the flush; kept for reconciliation)."""
+    with ControlClient(service.url) as client:
+        info = client.server_info()
+    states = info.get("internal_states") or [{}]
+    value = states[0].get("avg_spec_accept_length")
+    return float(value) if isinstance(value, int | float) else None
