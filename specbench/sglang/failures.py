@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from specbench.model.service import LoadFailure
-from specbench.sglang.logs import message_of
+from specbench.sglang.logs import is_stamped, message_of
 
 EVIDENCE_LINES = 12
 """Lines of evidence kept with a diagnosis."""
@@ -259,10 +259,10 @@ def _unknown_end(lines: Sequence[str], exit_status: int) -> LoadFailure:
 
 
 def _exception_after(lines: Sequence[str], number: int) -> str | None:
-    """Find the last line of the traceback that starts after a line."""
+    """Find the last exception before the next stamped line: of a chain, the one that got out."""
     found = None
     for line in lines[number + 1 : number + 200]:
-        if found and not line.startswith((" ", "\t")) and not _EXCEPTION.match(line):
+        if is_stamped(line):
             break
         if _EXCEPTION.match(line):
             found = line.strip()[:300]

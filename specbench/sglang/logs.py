@@ -80,6 +80,11 @@ def message_of(line: str) -> tuple[str, str]:
     return match["rank"].strip(), line[match.end() :].strip()
 
 
+def is_stamped(line: str) -> bool:
+    """Whether a line starts with SGLang's time: tracebacks and progress bars do not."""
+    return _PREFIX.match(line) is not None
+
+
 def read_line(line: str) -> LogEvent | None:
     """Read one line; None for a line that says nothing about loading or about measuring."""
     _, message = message_of(line)
@@ -125,7 +130,7 @@ class LoadTracker:
             return event
         rank, message = message_of(line)
         # A progress bar has no prefix: it belongs to whoever loads at the moment.
-        second_round = rank in self._past_target or (not _PREFIX.match(line) and self._past_target)
+        second_round = rank in self._past_target or (not is_stamped(line) and self._past_target)
         if message.startswith("Memory pool end"):
             self._past_target.add(rank)
         if second_round and event.phase in {"weights", "kv_cache"}:
