@@ -1,0 +1,225 @@
+"""Read the bodies of `/generate`: SGLang's field names, defaults and refusals."""
+
+import dataclasses
+import secrets
+from collections.abc import Hashable
+from typing import Any
+
+import msgspec
+
+from specbench.engine.sampling import SamplingParams
+from specbench.engine.sequence import LogprobWish
+from specbench.engine.server.http import BadRequest
+from specbench.engine.server.request import Wish
+from specbench.engine.tokenizer import Tokenizer
+
+NUMBERS = {
+    "max_new_tokens": int,
+    "min_new_tokens": int,
+    "temperature": float,
+    "top_p": float,
+    "top_k": int,
+    "min_p": float,
+    "frequency_penalty": float,
+    "presence_penalty": float,
+    "repetition_penalty": float,
+    "sampling_seed": int,
+}
+NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "stop_regex": (None, "", []),
+    "json_schema": (None,),
+    "regex": (None,),
+    "ebnf": (None,),
+    "structural_tag": (None,),
+    "custom_params": (None, {}),
+    "beam_width": (None, 0, 1),
+    "watermark": (None,),
+    "choice": (None,),
+    "skip_special_tokens": (None, True),
+    "spaces_between_special_tokens": (None, True, False),
+    "stream_interval": (None, 1),
+}
+SAMPLING_KEYS = (
+    *NUMBERS, "stop", "stop_token_ids", "ignore_eos", "n", "no_stop_trim", "logit_bias", *NEUTRAL,
+)  # fmt: skip
+
+
+def read_json(body: bytes) -> dict[str, Any]:
+    """Decode a JSON object. Raises BadRequest for anything else."""
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadRequest(f"Request body is not valid JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise BadRequest("Request body must be a JSON object.")
+    return value
+
+
+def _typed(value: Any, kind: type, name: str) -> Any:
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise BadRequest(f"{name}: {error}") from error
+
+
+def read_sampling(given: dict[str, Any], vocab_size: int) -> tuple[SamplingParams, dict[str, Any]]:
+    """Turn `sampling_params` into the engine's, and the keys that concern the server alone.
+
+    Raises BadRequest for unknown keys (SGLang 0.5.23's words), wrong types, values out of range,
+    and features the engine lacks.
+    """
+    for key in given:
+        if key not in SAMPLING_KEYS:
+            known = ", ".join(f"`{name}`" for name in SAMPLING_KEYS)
+            raise BadRequest(f"unknown field `{key}`, expected one of {known}", plain=True)
+    for key, allowed in NEUTRAL.items():
+        if given.get(key) not in allowed:
+            raise BadRequest(f"{key} is not supported by this engine.")
+    fields = {
+        name: _typed(given[name], kind, name)
+        for name, kind in NUMBERS.items()
+        if given.get(name) is not None
+    }
+    stop = given.get("stop") or ()
+    stops = tuple(_typed([stop] if isinstance(stop, str) else stop, list[str], "stop"))
+    tokens = tuple(_typed(given.get("stop_token_ids") or [], list[int], "stop_token_ids"))
+    bias = _typed(given.get("logit_bias") or {}, dict[int, float], "logit_bias")
+    params = SamplingParams(
+        **fields,
+        stop_token_ids=tokens,
+        logit_bias=bias,
+        ignore_eos=bool(given.get("ignore_eos", False)),
+    )
+    try:
+        params.validate(vocab_size)
+    except ValueError as error:
+        raise BadRequest(str(error)) from error
+    count = _typed(given.get("n") or 1, int, "n")
+    if count < 1:
+        raise BadRequest("n must be at least 1.")
+    extras = {
+        "stop": tuple(stop for stop in stops if stop),
+        "no_stop_trim": bool(given.get("no_stop_trim", False)),
+        "n": count,
+    }
+    return params, extras
+
+
+class Reader:
+    """Turn bodies into wishes, with the tokenizer and the limits of one server."""
+
+    def __init__(
+        self, tokenizer: Tokenizer, context_len: int, preferred: dict[str, Any] | None
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.context_len = context_len
+        self.preferred = preferred or {}
+
+    def generate(self, body: dict[str, Any]) -> tuple[list[Wish], bool]:
+        """Read a `/generate` body: its wishes in order, and whether a list must be answered."""
+        prompts, batched = self._prompts(body)
+        wishes: list[Wish] = []
+        many = batched
+        for index, prompt in enumerate(prompts):
+            sampling = self.preferred | (_pick(body.get("sampling_params"), index, batched) or {})
+            params, extras = read_sampling(sampling, self.tokenizer.vocab_size)
+            rid = _pick(body.get("rid"), index, batched) or secrets.token_hex(16)
+            wish = self._wish(body, index, batched, str(rid), prompt, params, extras)
+            many = many or extras["n"] > 1
+            if extras["n"] == 1:
+                wishes.append(wish)
+            else:
+                wishes += [
+                    dataclasses.replace(wish, rid=f"{rid}_{k}") for k in range(extras["n"])
+                ]
+        return wishes, many
+
+    def _prompts(self, body: dict[str, Any]) -> tuple[list[list[int]], bool]:
+        text, ids = body.get("text"), body.get("input_ids")
+        if body.get("input_embeds") is not None:
+            raise BadRequest("input_embeds is not supported by this engine.")
+        if (text is None) == (ids is None):
+            raise BadRequest("Either text, input_ids or input_embeds should be provided.")
+        if text is not None:
+            if isinstance(text, str):
+                return [self.tokenizer.encode(text)], False
+            return [self.tokenizer.encode(t) for t in _typed(text, list[str], "text")], True
+        if isinstance(ids, list) and ids and isinstance(ids[0], list):
+            return _typed(ids, list[list[int]], "input_ids"), True
+        return [_typed(ids, list[int], "input_ids")], False
+
+    def _wish(
+        self,
+        body: dict[str, Any],
+        index: int,
+        batched: bool,
+        rid: str,
+        prompt: list[int],
+        params: SamplingParams,
+        extras: dict[str, Any],
+    ) -> Wish:
+        start = _typed(
+            -1 if (s := _pick(body.get("logprob_start_len"), index, batched)) is None else s,
+            int,
+            "logprob_start_len",
+        )
+        wanted = bool(_pick(body.get("return_logprob"), index, batched))
+        logprobs = None
+        if wanted:
+            top_n = _typed(
+                _pick(body.get("top_logprobs_num"), index, batched) or 0, int, "top_logprobs_num"
+            )
+            chosen = body.get("token_ids_logprob") or []
+            if batched and chosen and isinstance(chosen[0], list):
+                chosen = chosen[index]
+            logprobs = LogprobWish(
+                top_n=top_n, token_ids=tuple(_typed(chosen, list[int], "token_ids_logprob"))
+            )
+        self.check_length(prompt, params)
+        return Wish(
+            rid=rid,
+            prompt_ids=prompt,
+            params=params,
+            stop=extras["stop"],
+            no_stop_trim=extras["no_stop_trim"],
+            stream=bool(body.get("stream", False)),
+            namespace=namespace(body),
+            logprobs=logprobs,
+            logprob_start=start if wanted else -1,
+        )
+
+    def check_length(self, prompt: list[int], params: SamplingParams) -> None:
+        """Raise BadRequest for an empty or foreign prompt, or one that leaves no room."""
+        if not prompt:
+            raise BadRequest("The prompt is empty.")
+        size = self.tokenizer.vocab_size
+        if min(prompt) < 0 or max(prompt) >= size:
+            raise BadRequest(f"The input_ids contain values outside [0, {size}).")
+        if len(prompt) >= self.context_len:
+            raise BadRequest(
+                f"The input ({len(prompt)} tokens) is longer than the model's context length "
+                f"({self.context_len} tokens)."
+            )
+        total = len(prompt) + params.max_new_tokens
+        if total > self.context_len:
+            raise BadRequest(
+                "Requested token count exceeds the model's maximum context length of "
+                f"{self.context_len} tokens. You requested a total of {total} tokens: "
+                f"{len(prompt)} tokens from the input and {params.max_new_tokens} tokens for the "
+                "completion."
+            )
+
+
+def namespace(body: dict[str, Any]) -> Hashable:
+    """The prefix cache's namespace: `cache_salt` and `extra_key` keep requests apart."""
+    salt, key = body.get("cache_salt"), body.get("extra_key")
+    return None if salt is None and key is None else (str(salt), str(key))
+
+
+def _pick(value: Any, index: int, batched: bool) -> Any:
+    """Element of a per-request list in a batch; anything else holds for all."""
+    if batched and isinstance(value, list):
+        if index >= len(value):
+            raise BadRequest("A per-request list is shorter than the batch.")
+        return value[index]
+    return value
