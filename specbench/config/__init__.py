@@ -1,1 +1,20 @@
-"""YAML to model: matrices, hosts and datasets, with errors that carry file:line:column."""
+"""YAML to the nouns: errors with file:line:column, JSON Schema for editors, datasets."""
+
+from specbench.config.algorithms import builtin as builtin_algorithms
+from specbench.config.datasets import load_dataset, read_datasets, shuffle_prompts
+from specbench.config.hosts_file import parse_hosts, read_hosts
+from specbench.config.matrix_file import parse_matrix, read_matrix
+from specbench.config.schema import hosts_schema, matrix_schema
+
+__all__ = [
+    "builtin_algorithms",
+    "hosts_schema",
+    "load_dataset",
+    "matrix_schema",
+    "parse_hosts",
+    "parse_matrix",
+    "read_datasets",
+    "read_hosts",
+    "read_matrix",
+    "shuffle_prompts",
+]

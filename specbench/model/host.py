@@ -1,10 +1,26 @@
 """Machines of hosts.yaml."""
 
-from typing import Literal
+import re
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 LauncherName = Literal["process", "systemd", "docker", "slurm", "attach"]
+Port = Annotated[int, Meta(ge=1, le=65535)]
+Seconds = Annotated[float, Meta(gt=0.0, le=7 * 86400.0)]
+HIDDEN = "***"
+
+_SECRET = re.compile(
+    r"(?:^|[_-])(?:api[_-]?key|access[_-]?key|token|password|passwd|passphrase|secret|credentials?)"
+    r"(?:$|[_-](?!ids?$|map|worker))",
+    re.IGNORECASE,
+)
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a key, flag or variable of this name holds something that must not be shown."""
+    return bool(_SECRET.search(name))
 
 
 class Host(msgspec.Struct, frozen=True, kw_only=True):
@@ -12,12 +28,14 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
 
     `address` is a DNS name, an IP address or an alias of ~/.ssh/config; None means this machine.
     `url` is the service's URL as seen on the host. `drive_from` says where load comes from.
+    `api_key` is the key itself, so write down `redacted()` only; `api_key_env` names the variable
+    that it came from, if it came from one.
     """
 
     name: str
     address: str | None = None
     user: str | None = None
-    port: int | None = None
+    port: Port | None = None
     launcher: LauncherName = "process"
     unit: str | None = None
     user_unit: bool = False
@@ -27,14 +45,15 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     command: tuple[str, ...] = ()
     workdir: str | None = None
     env: dict[str, str] = {}
-    gpus: int | None = None
+    gpus: Annotated[int, Meta(ge=0, le=100_000)] | None = None
     url: str = "http://127.0.0.1:30000"
     drive_from: Literal["host", "here"] = "here"
-    load_timeout_s: float = 1200.0
-    stop_timeout_s: float = 60.0
+    load_timeout_s: Seconds = 1200.0
+    stop_timeout_s: Seconds = 60.0
     nodes: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     api_key: str | None = None
+    api_key_env: str | None = None
     sudo: bool = False
     gpu: str | None = None
 
@@ -42,3 +61,14 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     def is_local(self) -> bool:
         """Whether the host is this machine, reached without SSH."""
         return self.address is None
+
+    def redacted(self) -> "Host":
+        """Return the host as it may be written down: every secret is hidden."""
+        env = {k: HIDDEN if is_secret_name(k) else v for k, v in self.env.items()}
+        api_key = HIDDEN if self.api_key is not None else None
+        return msgspec.structs.replace(self, api_key=api_key, env=env)
+
+    def __repr__(self) -> str:
+        shown = self.redacted()
+        fields = ", ".join(f"{name}={getattr(shown, name)!r}" for name in self.__struct_fields__)
+        return f"Host({fields})"

@@ -9,6 +9,7 @@ Level = str | int | float | bool | None
 Scope = Literal["launch", "load", "request"]
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,99}$")]
 Count = Annotated[int, Meta(ge=1, le=10**9)]
+Rate = Annotated[float, Meta(gt=0.0, le=1e6)]
 Fraction = Annotated[float, Meta(ge=0.0, le=1.0)]
 Seed = Annotated[int, Meta(ge=0, le=2**53)]
 
@@ -48,8 +49,12 @@ class ModelRef(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Flags and environment common to all arms; `command` replaces the launch command's head."""
+    """Flags and environment common to all arms; `command` replaces the launch command's head.
 
+    `engine` says whose HTTP surface and rules the server has.
+    """
+
+    engine: Literal["sglang", "vllm", "openai"] = "sglang"
     flags: dict[str, Level] = {}
     env: dict[str, str] = {}
     command: tuple[str, ...] = ()

@@ -1,8 +1,8 @@
 """Templates of flags and environment: text with `{expression}` in it, over the factors of a cell.
 
 A template that is one placeholder keeps the type of its value: an integer stays one, true becomes
-a bare flag, false or none leaves the flag out. `{factor?}` may name a factor that the matrix does
-not have; `{{` and `}}` are braces.
+a bare flag, false or none leaves the flag out. `{budget + 1?}` may name factors that the matrix
+does not have: they are none, and so is what is calculated from them. `{{` and `}}` are braces.
 """
 
 import re
@@ -12,7 +12,6 @@ from specbench.model.expression import Expression, ExpressionError, Levels, pars
 from specbench.model.matrix import Level
 
 _PIECE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
-_OPTIONAL = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*\?\s*")
 
 
 class Template(NamedTuple):
@@ -60,20 +59,20 @@ def compile_template(text: Level) -> Template:
             raise ExpressionError(
                 f"unmatched {match[0]!r}", offset=match.start(), hint="a brace is written {{ or }}"
             )
-        elif may_miss := _OPTIONAL.fullmatch(match[1]):
-            pieces.append(parse(may_miss[1]))
-            optional.add(may_miss[1])
         else:
-            pieces.append(_placeholder(match[1], match.start(1)))
-            required |= {name for name, _ in pieces[-1].names}  # type: ignore[union-attr]  # just put there
+            expression, may_miss = _placeholder(match[1], match.start(1))
+            pieces.append(expression)
+            (optional if may_miss else required).update(name for name, _ in expression.names)
     pieces.append(text[at:])
     kept = tuple(piece for piece in pieces if piece != "") or ("",)
     return Template(kept, frozenset(required), frozenset(optional))
 
 
-def _placeholder(text: str, offset: int) -> Expression:
+def _placeholder(text: str, offset: int) -> tuple[Expression, bool]:
+    bare = text.rstrip()
+    may_miss = bare.endswith("?")
     try:
-        return parse(text)
+        return parse(bare.removesuffix("?")), may_miss
     except ExpressionError as error:
         raise ExpressionError(error.what, offset=offset + error.offset, hint=error.hint) from error
 

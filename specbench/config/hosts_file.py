@@ -1,0 +1,166 @@
+"""hosts.yaml to Hosts: defaults, environment references, secrets kept out."""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import msgspec
+
+from specbench.config.document import Entries, Problems, parse_document, read_text
+from specbench.config.records import (
+    decode,
+    key_place,
+    plain,
+    refuse_control_characters,
+    scalar_at,
+)
+from specbench.config.secrets import is_private, refuse_literal_secrets, resolved
+from specbench.errors import InputError
+from specbench.model.host import Host
+
+LOCAL = "local"
+_HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_ADDRESS = re.compile(r"[A-Za-z0-9_.:\[\]%][A-Za-z0-9_.:\[\]%-]{0,254}")
+_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_UNIT = re.compile(r"[A-Za-z0-9:_.\\@-]{1,250}")
+
+
+def _without_name(name: str) -> type[msgspec.Struct]:
+    """Return Host as it stands in the file: without its name, which is the key."""
+    fields: list[Any] = []
+    for field in msgspec.structs.fields(Host):
+        if field.name in ("name", "api_key_env"):
+            continue
+        default = (
+            field.default
+            if field.default_factory is msgspec.NODEFAULT
+            else msgspec.field(default_factory=field.default_factory)
+        )
+        fields.append((field.name, field.type, default))
+    return msgspec.defstruct(name, fields, kw_only=True, frozen=True, forbid_unknown_fields=True)
+
+
+HostEntry = _without_name("HostEntry")
+
+
+class HostsFile(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Machines: how each is reached, how services are started there, where they answer."""
+
+    hosts: dict[str, HostEntry]  # type: ignore[valid-type]  # made from Host's own fields
+    defaults: HostEntry = HostEntry()  # type: ignore[valid-type]  # as above
+
+
+def read_hosts(
+    path: str | Path | None, environ: Mapping[str, str] | None = None
+) -> dict[str, Host]:
+    """Read a hosts file; `local` is this machine unless the file says otherwise.
+
+    `${NAME}` is taken from `environ` (the process's by default). A literal secret is accepted only
+    in a file that nobody else can read (mode 0600).
+
+    Raises:
+        InputError: with file:line:column; InputErrors: several of them.
+    """
+    hosts = {LOCAL: Host(name=LOCAL)}
+    if path is None:
+        return hosts
+    text = read_text(path)
+    private = is_private(path)
+    return hosts | parse_hosts(text, str(path), environ=environ, private=private)
+
+
+def parse_hosts(
+    text: str,
+    path: str = "hosts.yaml",
+    *,
+    environ: Mapping[str, str] | None = None,
+    private: bool = False,
+) -> dict[str, Host]:
+    """Decode the text of a hosts file; `private` allows literal secrets.
+
+    Raises:
+        InputError: as `read_hosts`.
+    """
+    problems = Problems()
+    raw = parse_document(text, path, problems)
+    if raw is None:
+        problems.raise_any()
+        raise InputError("the file is empty", where=f"{path}:1:1")
+    if not private:
+        advice = "write ${NAME} and export NAME, or make the file yours alone: chmod 600"
+        refuse_literal_secrets(raw, problems, advice)
+    tree = cast("Entries", resolved(raw, problems, os.environ if environ is None else environ))
+    refuse_control_characters(tree, problems)
+    shape = decode(tree, HostsFile, problems, "the file")
+    problems.raise_any()
+    hosts: dict[str, Host] = {}
+    if shape is not None:
+        hosts = _hosts(tree, raw, problems)
+    problems.raise_any()
+    return hosts
+
+
+def _hosts(tree: Entries, raw: Entries, problems: Problems) -> dict[str, Host]:
+    defaults = plain(tree.entries["defaults"][1]) if "defaults" in tree.entries else {}
+    entries = cast("Entries", tree.entries["hosts"][1])
+    hosts: dict[str, Host] = {}
+    for name, (place, node) in entries.entries.items():
+        if not _HOST_NAME.fullmatch(name):
+            problems.add(f"{name!r:.60} is no name of a host", place, "letters, digits, . _ -")
+            continue
+        own = plain(node)
+        env = {**(defaults.get("env") or {}), **(own.get("env") or {})}
+        texts = {key: value if isinstance(value, str) else str(value) for key, value in env.items()}
+        values = {**defaults, **own, "env": texts, "name": name}
+        values["api_key_env"] = _variable(raw, ("hosts", name)) or _variable(raw, ("defaults",))
+        host = msgspec.convert(values, Host)
+        hosts[name] = host
+        _check(host, tree, problems)
+    return hosts
+
+
+def _variable(raw: Entries, steps: tuple[str, ...]) -> str | None:
+    """Return the variable that `api_key` refers to."""
+    node = scalar_at(raw, *steps, "api_key")
+    match = _REFERENCE.fullmatch(node.text) if node else None
+    return match[1] if match else None
+
+
+def _check(host: Host, tree: Entries, problems: Problems) -> None:
+    """Note what fits the types and still cannot work."""
+
+    def note(key: str, what: str, hint: str | None = None) -> None:
+        own = key_place(tree, "hosts", host.name, key)
+        shared = key_place(tree, "defaults", key)
+        missing = own == key_place(tree, "hosts", host.name)
+        problems.add(f"{host.name}.{key}: {what}", shared if missing and host.name else own, hint)
+
+    if host.address is not None and not _ADDRESS.fullmatch(host.address):
+        note("address", f"{host.address!r:.60} is no address", "a DNS name, an IP or an SSH alias")
+    if host.launcher == "systemd" and not host.unit:
+        note("launcher", "systemd needs the key 'unit'", "unit: sglang-bench.service")
+    if host.unit is not None and not _UNIT.fullmatch(host.unit):
+        note("unit", f"{host.unit!r:.60} is no name of a unit", "sglang-bench.service")
+    if host.launcher == "docker" and not host.image:
+        note("launcher", "docker needs the key 'image'", "image: lmsysorg/sglang:v0.5.23")
+    problem = _url_problem(host.url)
+    if problem:
+        note("url", problem, "http://127.0.0.1:30000")
+
+
+def _url_problem(url: str) -> str | None:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        return f"{url!r:.80} is no URL ({error})"
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        return f"{url!r:.80} is no http or https URL"
+    if parts.username or parts.password:
+        return "a URL must not hold a user or a password"
+    if port is None or parts.query or parts.fragment:
+        return f"{url!r:.80} needs a port, and neither query nor fragment"
+    return None

@@ -1,0 +1,165 @@
+"""Factors and their levels: names, types by factor, no level twice, no level that is a trap."""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from specbench.config.document import Entries, Items, Node, Place, Problems, Scalar
+from specbench.config.records import in_words
+from specbench.model.matrix import (
+    LOAD_FACTORS,
+    REQUEST_FACTORS,
+    Count,
+    Level,
+    Rate,
+    WorkloadOptions,
+)
+
+MOST_FACTORS = 60
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+_WORDS_OF_EXPRESSIONS = frozenset(
+    ("and", "or", "not", "in", "true", "false", "none", "null", "True", "False", "None")
+)
+COLUMNS = frozenset(
+    (
+        "cell_id",
+        "trial_id",
+        "block_id",
+        "host",
+        "replicate",
+        "launch",
+        "order",
+        "started_at",
+        "status",
+        "reason",
+        "n_requests",
+        "n_failed",
+        "concurrency_effective",
+        "client_lag_ms_p99",
+        "tok_s",
+        "tok_s_window",
+        "tok_s_user",
+        "ttft_ms_p50",
+        "ttft_ms_p99",
+        "tpot_ms_p50",
+        "tpot_ms_p99",
+        "chunk_gap_ms_p50",
+        "e2e_ms_p50",
+        "e2e_ms_p99",
+        "accept_len",
+        "accept_len_request_mean",
+        "accept_len_server",
+        "verify_steps",
+        "step_ms",
+        "tokens_per_chunk",
+        "prompt_tokens",
+        "output_tokens",
+        "cached_tokens",
+        "retractions",
+        "gpu_power_w",
+        "gpu_temp_c_max",
+        "lossless",
+        "flags",
+        "kind",
+        "seed",
+        "name",
+        "model",
+    )
+)
+FACTOR_TYPES: dict[str, Any] = {
+    field.name: field.type
+    for field in msgspec.structs.fields(WorkloadOptions)
+    if field.name in REQUEST_FACTORS
+}
+FACTOR_TYPES["concurrency"] = Count
+FACTOR_TYPES["rate"] = Rate
+FACTOR_TYPES["algorithm"] = str
+
+Factors = dict[str, tuple[Level, ...]]
+
+
+def decode_factors(tree: Entries, problems: Problems) -> Factors:
+    """Decode `factors`; wrong ones are noted in `problems` and left out."""
+    if "factors" not in tree.entries:
+        return {}
+    place, node = tree.entries["factors"]
+    if not isinstance(node, Entries):
+        return {}
+    if len(node.entries) > MOST_FACTORS:
+        problems.add(f"more than {MOST_FACTORS} factors", place)
+        return {}
+    factors: Factors = {}
+    for name, (at, value) in node.entries.items():
+        _check_name(name, at, problems)
+        levels = tuple(_levels(name, value, problems))
+        if not levels:
+            problems.add(f"factor {name!r} has no levels", value.place, "list at least one")
+        factors[name] = levels
+    if "algorithm" not in factors:
+        problems.add("factors needs `algorithm`", place, "algorithm: [ar, dflash]")
+    return factors
+
+
+def _check_name(name: str, place: Place, problems: Problems) -> None:
+    if not _NAME.fullmatch(name) or name in _WORDS_OF_EXPRESSIONS:
+        hint = f"did you mean {re.sub(r'[^A-Za-z0-9_]', '_', name)!r}?" if name else None
+        problems.add(f"{name!r:.60} cannot be a factor: letters, digits and _", place, hint)
+    elif name in COLUMNS:
+        problems.add(f"{name!r} is a column of the results, not a factor", place, "rename it")
+
+
+def _levels(name: str, node: Node, problems: Problems) -> Iterable[Level]:
+    scalars: tuple[Node, ...] = node.items if isinstance(node, Items) else (node,)
+    seen: list[Level] = []
+    for scalar in scalars:
+        if not isinstance(scalar, Scalar):
+            continue  # the shape has refused it
+        value = _level(name, scalar, problems)
+        if value in seen:
+            problems.add(f"{name}: the level {value!r} stands here twice", scalar.place)
+        else:
+            seen.append(value)
+            yield value
+
+
+def _level(name: str, scalar: Scalar, problems: Problems) -> Level:
+    value = scalar.value
+    if scalar.plain and isinstance(value, str) and value.lower() == "none":
+        problems.add(
+            f"{name}: {value} would be a text", scalar.place, 'write null, or quote it: "none"'
+        )
+    if name not in FACTOR_TYPES:
+        return value
+    if value is None and name in LOAD_FACTORS:
+        return None
+    try:
+        level: Level = msgspec.convert(value, FACTOR_TYPES[name])
+    except msgspec.ValidationError as error:
+        problems.add(f"{name}: {in_words(str(error), scalar)}", scalar.place)
+        return value
+    return level
+
+
+def decode_include(
+    tree: Entries, problems: Problems
+) -> tuple[tuple[Factors, ...], tuple[str, ...]]:
+    """Split `include` into cells to add and expressions of which one must hold."""
+    node = tree.entries["include"][1] if "include" in tree.entries else None
+    cells: list[Factors] = []
+    expressions: list[str] = []
+    for item in node.items if isinstance(node, Items) else ():
+        match item:
+            case Scalar():
+                expressions.append(item.text)
+            case Entries():
+                cells.append(
+                    {
+                        name: tuple(_levels(name, value, problems))
+                        for name, (_, value) in item.entries.items()
+                    }
+                )
+            case _:
+                continue
+    return tuple(cells), tuple(expressions)

@@ -1,0 +1,80 @@
+"""The plan of a run: blocks to launch, trials with the reason why each will run or not."""
+
+from collections.abc import Mapping, Sequence
+
+from specbench.model.host import Host
+from specbench.model.matrix import Cell, Matrix
+from specbench.model.plan import History, Measured, Plan, TrialReason
+from specbench.planning.design import Design
+from specbench.planning.expected import Expected, plan_s, timed_reasons
+from specbench.planning.render import PINNED, Renderer
+from specbench.planning.resume import resume
+from specbench.planning.schedule import Group, blocks, groups, hosts_of, shared_out
+
+
+def plan(
+    matrix: Matrix,
+    cells: Sequence[Cell],
+    hosts: Mapping[str, Host],
+    done: Mapping[str, Measured] | None = None,
+    history: History | None = None,
+    *,
+    engines: Mapping[str, str] | None = None,
+    version: str | None = None,
+) -> Plan:
+    """Plan the fewest launches that measure every valid cell as often as the matrix asks.
+
+    `done` is what the recording holds (by trial_id); `engines` names the engine on each host (its
+    image, commit or version), so that a change of it makes trials stale; `version` is the
+    server's, as given to `expand`.
+
+    Raises:
+        InputError: when the matrix names a host that hosts.yaml does not have.
+    """
+    names = hosts_of(matrix, hosts)
+    found = groups(matrix, cells, version)
+    share = shared_out(matrix, found, names)
+    planned = blocks(matrix, share, engines or {})
+    kept, reasons = resume(planned, done or {})
+    expected = Expected.from_history(history or History())
+    invalid = tuple(cell for cell in cells if cell.invalid is not None)
+    reasons += [
+        TrialReason(
+            trial_id=cell.cell_id, state="invalid", reason=cell.invalid or "", cell_id=cell.cell_id
+        )
+        for cell in invalid
+    ]
+    return Plan(
+        blocks=tuple(kept),
+        reasons=timed_reasons(reasons, kept, expected),
+        invalid=invalid,
+        expected_s=plan_s(kept, expected),
+        notices=tuple(_notices(matrix, cells, share)),
+    )
+
+
+def _notices(matrix: Matrix, cells: Sequence[Cell], share: Mapping[str, list[Group]]) -> list[str]:
+    """Say what a reader of the plan should know and could not see."""
+    notices: list[str] = []
+    design = Design(matrix)
+    added = sum(cell.origin == "control" for cell in cells)
+    if added:
+        notices.append(f"{added} cells of the control {matrix.control!r} were added for comparison")
+    notices += [
+        f"the factor {name!r} applies to no cell; it has no effect"
+        for name in design.names
+        if all(cell.levels[name] is None for cell in cells)
+    ]
+    pinned = Renderer(design, None).pinned
+    if pinned is not None:
+        notices.append(
+            f"{PINNED} is pinned to {pinned} on every arm, because SGLang caps speculative "
+            f"servers at 48 in silence; server.flags.{PINNED} changes it, null leaves it alone"
+        )
+    idle = [name for name, found in share.items() if not found]
+    if idle:
+        notices.append(
+            f"no work for {', '.join(idle)}: a comparison stays on one host, and there are fewer "
+            "comparisons than hosts; spread: every measures all of it on each"
+        )
+    return notices

@@ -1,0 +1,88 @@
+"""What a recording already holds of a plan: done, failed, stale because something changed."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from specbench.model.plan import Block, Measured, Trial, TrialReason
+from specbench.planning.identity import digest
+
+_VERIFY_IGNORES = frozenset({"load levels", "workload", "dataset"})
+
+
+@dataclass
+class Ledger:
+    """Measured trials by their place in the design."""
+
+    by_key: dict[str, list[tuple[str, Measured]]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, done: Mapping[str, Measured]) -> "Ledger":
+        """Index what a recording holds."""
+        ledger = cls()
+        for trial_id, measured in done.items():
+            ledger.by_key.setdefault(measured.key, []).append((trial_id, measured))
+        return ledger
+
+    def judge(self, trial: Trial) -> tuple[Trial, TrialReason]:
+        """Say whether a trial will run and why; it takes the id under which it is recorded.
+
+        A trial that failed is tried again under a new id, so that both outcomes stay on record.
+        """
+        earlier = self.by_key.get(trial.key, [])
+        same = [item for item in earlier if not changed_parts(item[1], trial)]
+        for trial_id, measured in same:
+            if measured.state == "ok":
+                return _reason(trial, "done", "measured", trial_id)
+        if same:
+            trial_id = digest(trial.trial_id, "attempt", len(same))
+            why = same[-1][1].reason
+            return _reason(trial, "failed", f"failed before{': ' + why if why else ''}", trial_id)
+        if earlier:
+            parts = min((changed_parts(item[1], trial) for item in earlier), key=len)
+            return _reason(trial, "stale", f"changed since: {', '.join(parts)}", trial.trial_id)
+        return _reason(trial, "missing", "not measured yet", trial.trial_id)
+
+
+def changed_parts(measured: Measured, trial: Trial) -> tuple[str, ...]:
+    """Name the parts of the definition that differ; what either side does not know is no change."""
+    ignored = _VERIFY_IGNORES if trial.kind == "verify" else frozenset()
+    return tuple(
+        name
+        for name, value in trial.definition.items()
+        if name not in ignored
+        and value
+        and measured.definition.get(name)
+        and measured.definition[name] != value
+    )
+
+
+def _reason(trial: Trial, state: str, reason: str, trial_id: str) -> tuple[Trial, TrialReason]:
+    if trial_id != trial.trial_id:
+        trial = msgspec.structs.replace(trial, trial_id=trial_id)
+    found = TrialReason(
+        trial_id=trial_id,
+        state=state,  # type: ignore[arg-type]  # one of the literals above
+        reason=reason,
+        cell_id=trial.cell.cell_id,
+        host=trial.host,
+    )
+    return trial, found
+
+
+def resume(
+    blocks: Iterable[Block], done: Mapping[str, Measured]
+) -> tuple[list[Block], list[TrialReason]]:
+    """Keep the trials that will run, and the blocks that hold any; every trial has its reason."""
+    ledger = Ledger.of(done)
+    kept: list[Block] = []
+    reasons: list[TrialReason] = []
+    for block in blocks:
+        judged = [ledger.judge(trial) for trial in block.trials]
+        reasons += [reason for _, reason in judged]
+        trials = tuple(trial for trial, reason in judged if reason.will_run)
+        if trials:
+            partly = any(reason.state == "done" for _, reason in judged)
+            kept.append(msgspec.structs.replace(block, trials=trials, resumed=partly))
+    return kept, reasons

@@ -1,0 +1,192 @@
+"""Cells to blocks: which server is launched where, in which order, with which trials."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from specbench.errors import InputError, nearest
+from specbench.model.host import Host
+from specbench.model.matrix import Cell, Matrix
+from specbench.model.plan import Block, LaunchSpec, Trial
+from specbench.planning.design import Design
+from specbench.planning.identity import digest, seed_of
+from specbench.planning.render import Renderer
+
+LAUNCH_WEIGHT = 8
+"""A launch counts as that many trials when hosts share work: minutes against a minute."""
+
+
+@dataclass
+class Server:
+    """One launch's cells, in order of appearance."""
+
+    spec: LaunchSpec
+    cells: list[Cell] = field(default_factory=list)
+
+
+@dataclass
+class Group:
+    """Servers whose common launch factors are equal: a control and the arms to compare with it."""
+
+    servers: dict[str, Server] = field(default_factory=dict)
+
+    def weight(self, matrix: Matrix) -> int:
+        """How much work the group is, in trials; the same on every run of the same matrix."""
+        cells = sum(len(server.cells) for server in self.servers.values())
+        launches = matrix.replicates.launches * len(self.servers) * LAUNCH_WEIGHT
+        return cells * matrix.replicates.launches * matrix.replicates.trials + launches
+
+
+def groups(matrix: Matrix, cells: Iterable[Cell], version: str | None) -> list[Group]:
+    """Bring valid cells that share a server together, and servers that are to be compared."""
+    design = Design(matrix)
+    renderer = Renderer(design, version)
+    common = [name for name in design.launch_names if design.is_common(name)]
+    found: dict[str, Group] = {}
+    for cell in cells:
+        if cell.invalid is not None:
+            continue
+        key = repr([cell.levels[name] for name in common])
+        group = found.setdefault(key, Group())
+        if cell.launch not in group.servers:
+            group.servers[cell.launch] = Server(renderer.spec(cell.levels))
+        group.servers[cell.launch].cells.append(cell)
+    for group in found.values():
+        control_first = sorted(
+            group.servers.items(), key=lambda item: item[1].spec.algorithm != matrix.control
+        )
+        group.servers = dict(control_first)
+    return list(found.values())
+
+
+def hosts_of(matrix: Matrix, hosts: Mapping[str, Host]) -> list[str]:
+    """Return the matrix's hosts.
+
+    Raises:
+        InputError: when one is not in hosts.yaml.
+    """
+    for name in matrix.hosts:
+        if name not in hosts:
+            raise InputError(
+                f"host {name!r} is not in hosts.yaml",
+                where=matrix.places.get("hosts"),
+                hint=nearest(name, hosts, noun="hosts"),
+            )
+    return list(matrix.hosts)
+
+
+def shared_out(
+    matrix: Matrix, found: Sequence[Group], names: Sequence[str]
+) -> dict[str, list[Group]]:
+    """Give each host its groups: all to each, or whole groups in turn to the least loaded one.
+
+    A comparison never straddles hosts. The result depends on the matrix alone, never on what is
+    done or was learned, so that a resumed run finds its trials where they were.
+    """
+    share: dict[str, list[Group]] = {name: [] for name in names}
+    if matrix.spread == "every" or len(names) == 1:
+        return {name: list(found) for name in names}
+    load = dict.fromkeys(names, 0)
+    by_weight = sorted(found, key=lambda group: -group.weight(matrix))
+    for group in by_weight:
+        name = min(names, key=lambda host: load[host])
+        share[name].append(group)
+        load[name] += group.weight(matrix)
+    return share
+
+
+def blocks(
+    matrix: Matrix, share: Mapping[str, Sequence[Group]], engines: Mapping[str, str]
+) -> Iterator[Block]:
+    """Order the launches of each host.
+
+    Inside a group, every arm is launched once before any is launched again, and every second round
+    goes backwards (A B C, C B A, ...), so that a drift of the machine falls on all arms alike.
+    """
+    for host, found in share.items():
+        for group in found:
+            for launch in range(matrix.replicates.launches):
+                servers = list(group.servers.values())
+                for server in servers if launch % 2 == 0 else reversed(servers):
+                    yield _block(matrix, server, host, launch, engines.get(host, ""))
+
+
+def _block(matrix: Matrix, server: Server, host: str, launch: int, engine: str) -> Block:
+    block_id = digest("block", server.spec.fingerprint, host, launch, engine)
+    keyed = sorted(_timed(matrix, server.cells, launch), key=lambda item: item[0])
+    trials = [
+        _trial(cell, host, block_id, launch, engine, replicate=replicate, order=order, seed=seed)
+        for order, ((_, seed), replicate, cell) in enumerate(keyed)
+    ]
+    if matrix.verify is not None and server.spec.speculative and launch == 0:
+        trials.append(_verification(matrix, server.cells[0], host, block_id, engine, len(trials)))
+    return Block(
+        block_id=block_id, host=host, launch=launch, spec=server.spec, trials=tuple(trials)
+    )
+
+
+def _timed(
+    matrix: Matrix, cells: Iterable[Cell], launch: int
+) -> Iterator[tuple[tuple[int, int], int, Cell]]:
+    """Yield ((round, seed), replicate, cell): sorted, that is one shuffle of the cells a round.
+
+    The seed comes from load and request levels alone, so all arms get the same prompts in the same
+    order at the same place of a block.
+    """
+    rounds = matrix.replicates.trials
+    for cell in cells:
+        driven = (cell.definition["load levels"], cell.definition["workload"])
+        for index in range(rounds):
+            seed = seed_of(matrix.seed, driven, launch, index)
+            yield (index, seed), launch * rounds + index, cell
+
+
+def _trial(
+    cell: Cell,
+    host: str,
+    block_id: str,
+    launch: int,
+    engine: str,
+    *,
+    replicate: int,
+    order: int,
+    seed: int,
+) -> Trial:
+    return Trial(
+        trial_id=digest(cell.cell_id, host, launch, replicate, engine),
+        cell=cell,
+        host=host,
+        block_id=block_id,
+        replicate=replicate,
+        launch=launch,
+        order=order,
+        seed=seed,
+        key=_key(cell, host, launch, replicate, "timed"),
+        definition=cell.definition | {"engine": engine},
+    )
+
+
+def _verification(
+    matrix: Matrix, cell: Cell, host: str, block_id: str, engine: str, order: int
+) -> Trial:
+    depth = str(matrix.verify)
+    return Trial(
+        trial_id=digest("verify", depth, cell.launch, host, engine),
+        cell=cell,
+        host=host,
+        block_id=block_id,
+        replicate=0,
+        launch=0,
+        order=order,
+        seed=seed_of(matrix.seed, "verify"),
+        kind="verify",
+        key=_key(cell, host, 0, 0, "verify"),
+        definition=cell.definition | {"engine": engine, "verify": depth},
+    )
+
+
+def _key(cell: Cell, host: str, launch: int, replicate: int, kind: str) -> str:
+    """Name the place in the design: it stays when a flag, the dataset or the engine changes."""
+    levels = cell.definition["launch levels"]
+    if kind == "timed":
+        levels += cell.definition["load levels"]
+    return digest(levels, host, launch, replicate, kind)
