@@ -1,1 +1,5 @@
-"""Drive load and measure it faithfully; the only asyncio."""
+"""Drives load against a server and measures what comes back, and how well it was measured."""
+
+from specbench.loadgen.drive import drive
+
+__all__ = ["drive"]

@@ -323,7 +323,7 @@ def error_message(body: bytes) -> str:
 
 
 def _piece(choice: _Choice) -> str:
-    """The text that an event of either OpenAI API adds, reasoning before content."""
+    """Join the text that an event of either OpenAI API adds, reasoning before content."""
     said = choice.delta or choice.message
     if said is None:
         return choice.text or ""

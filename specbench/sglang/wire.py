@@ -37,16 +37,11 @@ def request_body(
     `rid` names the request to SGLang; `salt` isolates its prefix cache (`cache_salt`), and vLLM's.
     `keep_text` asks vLLM for token ids too. Raises InputError when the API cannot carry the prompt.
     """
-    match target.api:
-        case "generate":
-            body = _generate(sampling, prompt, rid)
-        case "chat":
-            body = {"model": target.model, "messages": _messages(prompt)}
-        case "completions":
-            body = {"model": target.model, "prompt": _text_or_ids(prompt, target.api)}
+    if target.api == "generate":
+        body = _generate(sampling, prompt, rid)
+    else:
+        body = _openai_options(target, sampling, prompt, rid, stream=stream, keep_text=keep_text)
     body["stream"] = stream
-    if target.api != "generate":
-        body |= _openai_options(target, sampling, prompt, rid, stream=stream, keep_text=keep_text)
     if salt and target.engine != "openai":
         body["cache_salt"] = salt
     return _encode(body)
@@ -71,7 +66,10 @@ def _generate(sampling: Sampling, prompt: Prompt, rid: str) -> dict[str, Any]:
 def _openai_options(
     target: Target, sampling: Sampling, prompt: Prompt, rid: str, *, stream: bool, keep_text: bool
 ) -> dict[str, Any]:
+    chat = target.api == "chat"
     options: dict[str, Any] = {
+        "model": target.model,
+        **({"messages": _messages(prompt)} if chat else {"prompt": _text_or_ids(prompt, target.api)}),
         "max_tokens": prompt.max_tokens or sampling.max_tokens,
         **_common(sampling),
     }
@@ -116,7 +114,7 @@ def _messages(prompt: Prompt) -> list[dict[str, str]]:
 
 
 def _text_or_ids(prompt: Prompt, api: Api) -> str | list[int]:
-    """The raw prompt; messages are refused, since only the server knows the chat template."""
+    """Take the raw prompt; a chat is refused, since only the server knows its template."""
     if prompt.input_ids:
         return list(prompt.input_ids)
     if prompt.text is not None:

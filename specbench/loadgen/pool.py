@@ -1,0 +1,97 @@
+"""The connections of a worker: opened before they are needed, used last-in first-out."""
+
+import ssl
+import time
+
+from specbench.loadgen.connection import ConnectFailed, Connection
+from specbench.loadgen.endpoint import Endpoint
+from specbench.loadgen.poller import READ, WRITE, Poller
+from specbench.model.load import Reason
+
+
+class Pool:
+    """Owns every connection and its registration with the poller."""
+
+    def __init__(self, endpoint: Endpoint, poller: Poller) -> None:
+        self.by_fd: dict[int, Connection] = {}
+        self.last_failure: tuple[Reason, str] | None = None
+        self._endpoint = endpoint
+        self._poller = poller
+        self._tls: ssl.SSLContext | None = endpoint.ssl_context()
+        self._idle: list[Connection] = []
+
+    def open(self) -> Connection:
+        """Begin to open a connection. Raises ConnectFailed."""
+        try:
+            connection = Connection(self._endpoint, self._tls, time.monotonic_ns())
+        except OSError as error:
+            raise ConnectFailed("connect_refused", error.strerror or str(error)) from error
+        self.by_fd[connection.fd] = connection
+        self._poller.register(connection.fd, READ | WRITE)
+        return connection
+
+    def step(self, connection: Connection) -> bool:
+        """Go on with opening; says whether it is open now. Raises ConnectFailed."""
+        if not connection.step():
+            return False
+        self._poller.modify(connection.fd, READ)
+        return True
+
+    def take(self) -> Connection:
+        """Give the connection that was used last, or begin a new one. Raises ConnectFailed."""
+        return self._idle.pop() if self._idle else self.open()
+
+    def give_back(self, connection: Connection) -> None:
+        """Take back a connection that may serve again."""
+        connection.exchange = None
+        self._idle.append(connection)
+
+    def want_write(self, connection: Connection, *, wanted: bool) -> None:
+        """Ask the poller for writability too, or no longer."""
+        self._poller.modify(connection.fd, READ | WRITE if wanted else READ)
+
+    def drop(self, connection: Connection) -> None:
+        """Close a connection for good."""
+        if self.by_fd.pop(connection.fd, None) is None:
+            return
+        if connection.exchange is None and connection in self._idle:
+            self._idle.remove(connection)
+        self._poller.unregister(connection.fd)
+        connection.close()
+
+    def warm(self, wanted: int, timeout_s: float) -> int:
+        """Open connections before the start; gives how many came about in time."""
+        deadline = time.monotonic_ns() + int(timeout_s * 1e9)
+        opening = 0
+        for _ in range(wanted):
+            opening += self._try_open()
+        while opening and time.monotonic_ns() < deadline:
+            for fd, _ in self._poller.wait(deadline, precise=False):
+                connection = self.by_fd.get(fd)
+                if connection is None or connection.state == "open":
+                    return len(self._idle)  # the parent's word, or a server that hangs up
+                try:
+                    if self.step(connection):
+                        self.give_back(connection)
+                        opening -= 1
+                except ConnectFailed as failure:
+                    self.last_failure = (failure.reason, failure.detail)
+                    self.drop(connection)
+                    opening -= 1
+        for connection in [each for each in self.by_fd.values() if each.state != "open"]:
+            self.last_failure = ("connect_timeout", f"no connection within {timeout_s:g} s")
+            self.drop(connection)
+        return len(self._idle)
+
+    def close(self) -> None:
+        """Close everything."""
+        for connection in list(self.by_fd.values()):
+            self.drop(connection)
+
+    def _try_open(self) -> bool:
+        try:
+            self.open()
+        except ConnectFailed as failure:
+            self.last_failure = (failure.reason, failure.detail)
+            return False
+        return True

@@ -1,0 +1,60 @@
+"""Server-sent events out of a body that arrives in arbitrary pieces."""
+
+MAX_LINE_BYTES = 4 << 20
+
+
+class LineTooLong(Exception):
+    """A server sent a line beyond `MAX_LINE_BYTES`; nobody's token is that long."""
+
+
+class EventSplitter:
+    """Cuts a byte stream into the data of its events, as the WHATWG standard has it.
+
+    Lines end in LF, CRLF or CR; `data` lines of one event are joined by LF; comments and other
+    fields are passed over; an event that the stream's end cuts off is no event.
+    """
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._data: list[bytes] = []
+
+    @property
+    def pending(self) -> bool:
+        """Whether part of an event is waiting for its end."""
+        return bool(self._rest or self._data)
+
+    def feed(self, piece: bytes) -> list[bytes]:
+        """Give the data of every event that ends in this piece. Raises LineTooLong."""
+        if not self._rest and not self._data and _is_single(piece):
+            return [piece[6:-2]]
+        buffer = self._rest + piece
+        held = buffer.endswith(b"\r")  # it may be the first half of a CRLF
+        if held:
+            buffer = buffer[:-1]
+        lines = buffer.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        self._rest = lines.pop() + (b"\r" if held else b"")
+        events = [event for line in lines if (event := self._line(line)) is not None]
+        if len(self._rest) > MAX_LINE_BYTES:
+            raise LineTooLong
+        return events
+
+    def _line(self, line: bytes) -> bytes | None:
+        if len(line) > MAX_LINE_BYTES:
+            raise LineTooLong
+        if not line:
+            data, self._data = self._data, []
+            return b"\n".join(data) if data else None
+        if line.startswith(b"data:"):
+            self._data.append(line[6:] if line[5:6] == b" " else line[5:])
+        return None
+
+
+def _is_single(piece: bytes) -> bool:
+    """Whether a piece is exactly one event in the form that all servers send."""
+    return (
+        piece.startswith(b"data: ")
+        and piece.endswith(b"\n\n")
+        and piece.count(b"\n") == 2
+        and b"\r" not in piece
+        and len(piece) < MAX_LINE_BYTES
+    )

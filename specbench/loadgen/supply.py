@@ -1,0 +1,109 @@
+"""The requests of a drive, in order, each built before it is needed."""
+
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from specbench.errors import InputError
+from specbench.loadgen.endpoint import Endpoint
+from specbench.loadgen.exchange import Exchange
+from specbench.loadgen.schedule import Share
+from specbench.model.load import DriveJob, Prompt, RequestRecord
+from specbench.sglang.wire import request_body
+
+
+class Supply:
+    """Builds the exchanges of one share of a job, `ahead` of their sending.
+
+    The prompts file is read line by line and again from its start, never held: request i of the
+    whole drive takes prompt i modulo their number. Raises InputError for a file that cannot serve.
+    """
+
+    def __init__(
+        self, job: DriveJob, share: Share, endpoint: Endpoint, *, drive_id: str, ahead: int
+    ) -> None:
+        self._job = job
+        self._share = share
+        self._endpoint = endpoint
+        self._drive_id = drive_id
+        self._ahead = ahead
+        self._ready: deque[Exchange] = deque()
+        self._prompts = enumerate(_cycle(Path(job.prompts_path)))
+        self.origin_ns = 0
+        total = job.stop.requests
+        self.limit = None if total is None else share.count(job.warmup_requests + total)
+        self.built = 0
+        self.fill()
+
+    @property
+    def full(self) -> bool:
+        """Whether nothing is to be built now."""
+        exhausted = self.limit is not None and self.built >= self.limit
+        return exhausted or len(self._ready) >= self._ahead
+
+    def fill(self) -> None:
+        """Build as many as are wanted ahead."""
+        while not self.full:
+            self.build()
+
+    def build(self) -> None:
+        """Build one."""
+        for index, prompt in self._prompts:
+            if index % self._share.of == self._share.index:
+                self._ready.append(self._exchange(index, prompt))
+                self.built += 1
+                return
+
+    def take(self) -> Exchange | None:
+        """Give the next exchange; None when all requests asked for were given."""
+        if not self._ready and not self.full:
+            self.build()
+        if not self._ready:
+            return None
+        exchange = self._ready.popleft()
+        exchange.origin_ns = self.origin_ns
+        return exchange
+
+    def _exchange(self, index: int, prompt: Prompt) -> Exchange:
+        job, warm = self._job, index < self._job.warmup_requests
+        rid = f"sb-{self._drive_id}-{index}"
+        record = RequestRecord(
+            rid=rid,
+            prompt_id=prompt.prompt_id,
+            category=prompt.category,
+            phase="warmup" if warm else "measured",
+            worker=self._share.index,
+        )
+        body = request_body(
+            job.target, job.sampling, prompt, rid=rid, salt=job.salt, keep_text=job.keep_text
+        )
+        request = self._endpoint.request(body, rid)
+        return Exchange(record, request, job.target.api, keep_text=job.keep_text)
+
+
+def _cycle(path: Path) -> Iterator[Prompt]:
+    """Read prompts for ever. Raises InputError with file and line."""
+    decoder = msgspec.json.Decoder(Prompt)
+    while True:
+        found = 0
+        try:
+            with path.open("rb") as lines:
+                for number, line in enumerate(lines, 1):
+                    if line.strip():
+                        found += 1
+                        yield _prompt(decoder, line, f"{path}:{number}")
+        except OSError as error:
+            raise InputError(
+                f"cannot read the prompts: {error.strerror}", where=str(path)
+            ) from None
+        if not found:
+            raise InputError("the prompts file holds no prompt", where=str(path))
+
+
+def _prompt(decoder: msgspec.json.Decoder[Prompt], line: bytes, where: str) -> Prompt:
+    try:
+        return decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"not a prompt: {error}", where=where) from None
