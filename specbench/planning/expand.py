@@ -165,6 +165,7 @@ class _Namer:
         names = design.names
         self.launch_at = [names.index(name) for name in design.launch_names]
         self.driven_at = [names.index(name) for name in design.driven_names]
+        self.is_sglang = design.matrix.server.engine == "sglang"
         self.model = digest(design.matrix.model)
 
     def cell(self, key: Key, origin: Origin) -> Cell:
@@ -186,7 +187,7 @@ class _Namer:
         levels = dict(zip(self.design.launch_names, key, strict=True))
         spec = self.renderer.spec(levels)
         invalid = self.renderer.version_reason(spec.algorithm)
-        if invalid is None and self.invalid_reason is not None:
+        if invalid is None and self.invalid_reason is not None and self.is_sglang:
             invalid = self.invalid_reason(spec, self.renderer.version)
         definition = {
             "launch levels": digest(_given(levels)),
