@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import matplotlib as mpl
 from cycler import cycler
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
@@ -112,6 +113,26 @@ def new_figure(width: float = 7.2, height: float = 4.2) -> Figure:
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
+
+
+def new_axes(width: float = 7.2, height: float = 4.2) -> Axes:
+    """Make the axes of a new figure."""
+    axes: Axes = new_figure(width, height).add_subplot()
+    return axes
+
+
+def legend(axes: Axes) -> None:
+    """Put the legend beside the axes, where it covers nothing; none for a single line."""
+    handles, labels = axes.get_legend_handles_labels()
+    if len(labels) > 1:
+        axes.legend(handles, labels, loc="upper left", bbox_to_anchor=(1.01, 1.0), handlelength=3.2)
+
+
+def caption_axes(axes: Axes, text: str) -> None:
+    """Write the caption under the figure of an axes."""
+    figure = axes.get_figure(root=True)
+    if figure is not None:
+        caption(figure, text)
 
 
 def caption(figure: Figure, text: str) -> None:

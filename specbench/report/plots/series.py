@@ -1,7 +1,7 @@
 """Series of a plot: one a server, told apart by colour, marker and dash."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -13,9 +13,13 @@ from specbench.report import cells, theme
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
-    """One server's trials, with the marks that stand for it in every plot of a report."""
+    """One server's trials, with the marks that stand for it in every plot of a report.
+
+    `key` names the server, `label` the line: they differ where a server has several lines.
+    """
 
     label: str
+    key: str
     algorithm: str
     trials: pd.DataFrame
     marks: dict[str, Any]
@@ -46,8 +50,10 @@ def _marked(
         algorithm = str(levels.get("algorithm") or cells.plain(group["algorithm"].iloc[0]))
         colour = colours.setdefault(algorithm, palette[len(colours) % len(palette)])
         variant = variants[algorithm] = variants.get(algorithm, -1) + 1
+        label = cells.server_label({**levels, "algorithm": algorithm}, names)
         yield Series(
-            label=cells.server_label({**levels, "algorithm": algorithm}, names),
+            label=label,
+            key=label,
             algorithm=algorithm,
             trials=group,
             marks={
@@ -82,3 +88,27 @@ def caption_of(trials: pd.DataFrame, *, points: str) -> str:
     counts = f"n = {len(good)} trials in {good['block_id'].nunique()} launches"
     held = f"; held: {', '.join(fixed)}" if fixed else ""
     return f"{points}; {counts}{held}."
+
+
+def split_by_request(series: list[Series]) -> Iterator[Series]:
+    """Split servers further by what was asked of them besides load (temperature, dataset ...)."""
+    everything = pd.concat([one.trials for one in series]) if series else pd.DataFrame()
+    names = [
+        name
+        for name in (cells.varying(everything) if len(everything) else [])
+        if name in cells.REQUEST_SIDE and name not in {"concurrency", "rate"}
+    ]
+    if not names:
+        yield from series
+        return
+    number = 0
+    for one in series:
+        for dash, (levels, group) in enumerate(one.trials.groupby(names, dropna=False)):
+            asked = dict(zip(names, levels, strict=True))
+            told = ", ".join(f"{name} {cells.show_level(v)}" for name, v in asked.items())
+            marks = one.marks | {
+                "linestyle": theme.DASHES[dash % len(theme.DASHES)],
+                "marker": theme.MARKERS[number % len(theme.MARKERS)],
+            }
+            number += 1
+            yield replace(one, label=f"{one.label}, {told}", trials=group, marks=marks)

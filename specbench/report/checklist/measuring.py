@@ -1,0 +1,375 @@
+"""Checks of the mistakes in measuring (M1 to M18)."""
+
+from collections import Counter
+
+import pandas as pd
+
+from specbench.report import cells
+from specbench.report.checklist.answer import (
+    Answer,
+    Case,
+    by_block,
+    by_flags,
+    excluded,
+    flagged,
+    found,
+    unknown,
+)
+from specbench.report.evidence import Evidence
+from specbench.report.statements import count, listed
+
+AGREEMENT = 0.02
+"""Relative difference above which two counts of the same thing are said to disagree."""
+WINDOW_AGREEMENT = 0.10
+LENGTH_AGREEMENT = 0.05
+FAILED_SHARE = 0.01
+LEARNING_DRAFTERS = ("ngram", "suffix")
+SAMPLING_FIELDS = frozenset(
+    {
+        "temperature", "top_p", "top_k", "min_p", "max_tokens", "ignore_eos",
+        "frequency_penalty", "presence_penalty", "repetition_penalty",
+    }
+)  # fmt: skip
+
+
+def _speculative(evidence: Evidence) -> pd.DataFrame:
+    good = cells.usable(evidence.trials)
+    return good[good["algorithm"] != evidence.control]
+
+
+def _ids(trials: pd.DataFrame) -> list[str]:
+    return [str(value) for value in trials["trial_id"]]
+
+
+def token_counts(case: Case) -> Answer:
+    """M1: one token per SSE chunk assumed."""
+    good = cells.usable(case.evidence.trials)
+    if good.empty:
+        return unknown("nothing was measured")
+    blind = good[good["tpot_ms_p50"].isna()]
+    if len(blind):
+        return found(
+            f"{count(len(blind), 'trial has', 'trials have')} no token counts from the server:"
+            " tpot_ms is empty there, and chunk gaps are not shown in its place",
+            _ids(blind),
+        )
+    return excluded("tpot_ms counts tokens as the server does; chunk_gap_ms is a column of its own")
+
+
+def own_counters(case: Case) -> Answer:
+    """M2: the server's lifetime accept length read as this run's."""
+    rows = _speculative(case.evidence)
+    both = rows[rows["accept_len"].notna() & rows["accept_len_server"].notna()]
+    if both.empty:
+        return unknown("accept_len and the server's own figure were not both recorded")
+    off = both[(both["accept_len_server"] / both["accept_len"] - 1).abs() > AGREEMENT]
+    if len(off):
+        gaps = (off["accept_len_server"] - off["accept_len"]).abs()
+        worst = off.sort_values("accept_len_server", key=lambda _: gaps).iloc[-1]
+        return found(
+            f"the server's own figure differs from the per-request counters on"
+            f" {count(len(off), 'trial')} (worst: {worst['accept_len_server']:.2f} against"
+            f" {worst['accept_len']:.2f}); accept_len here is from the counters",
+            _ids(off),
+        )
+    return excluded("accept_len is from per-request counters and agrees with the server's figure")
+
+
+def steps_counted(case: Case) -> Answer:
+    """M3: completion tokens over verify steps, which counts the prefill token."""
+    rows = _speculative(case.evidence)
+    if rows.empty:
+        return unknown("no speculative trial was measured")
+    empty = rows[rows["accept_len"].isna()]
+    if len(empty):
+        return found(
+            f"{count(len(empty), 'speculative trial has', 'speculative trials have')} no counters:"
+            " accept_len is empty there, not estimated from text",
+            _ids(empty),
+        )
+    return excluded("accept_len is 1 + accepted drafts / verify steps, pooled over requests")
+
+
+def steady_window(case: Case) -> Answer:
+    """M4: warm-up inside the window, start burst, idle tail."""
+    raised = flagged(case.evidence, "M4")
+    if raised:
+        return by_flags(case.evidence, "M4", else_=unknown(""))
+    good = cells.usable(case.evidence.trials)
+    both = good[good["tok_s_window"].notna() & (good["tok_s"] > 0)]
+    if both.empty:
+        return unknown("no steady window was recorded")
+    off = both[(both["tok_s_window"] / both["tok_s"] - 1).abs() > WINDOW_AGREEMENT]
+    if len(off):
+        return found(
+            f"whole-run and steady-window throughput differ by more than 10 % on"
+            f" {count(len(off), 'trial')}: ramp and tail weigh much there",
+            _ids(off),
+        )
+    if not (case.evidence.requests["phase"] == "warmup").any():
+        return unknown("windows agree with whole runs, but no warm-up request was recorded")
+    return excluded("warm-up requests are apart, and steady windows agree with whole runs to 10 %")
+
+
+def staggered(case: Case) -> Answer:
+    """M5: the first wave of prefills taken for TTFT."""
+    requests = case.evidence.requests
+    measured = requests[requests["phase"] == "measured"]
+    if measured.empty:
+        return unknown("no request rows")
+    first = measured.groupby("trial_id", observed=True)["intended_ns"].transform("min")
+    burst = measured[measured["intended_ns"] <= first + 1_000_000]
+    sizes = burst.groupby("trial_id", observed=True).size()
+    big = [str(trial) for trial, size in sizes.items() if size > 2]
+    if big:
+        return found(
+            f"{count(len(big), 'trial')} began with a burst of requests at one instant: its TTFT"
+            " holds that wave of prefills",
+            big,
+        )
+    return excluded("no trial began with a burst: first sends are spread")
+
+
+def cold_cache(case: Case) -> Answer:
+    """M6: prefix cache hits on repeats."""
+    if not cells.usable(case.evidence.trials)["cached_tokens"].notna().any():
+        return by_flags(
+            case.evidence, "M6", else_=unknown("the server does not report cached tokens")
+        )
+    return by_flags(
+        case.evidence, "M6", else_=excluded("cached prompt tokens are recorded and few")
+    )
+
+
+def natural_text(case: Case) -> Answer:
+    """M7: ignore_eos, random prompts, missing chat template."""
+    workload = case.evidence.matrix.get("workload") or {}
+    forced = workload.get("ignore_eos") is True or any(
+        (setting.get("sampling") or {}).get("ignore_eos")
+        for setting in case.evidence.settings.values()
+    )
+    raw = workload.get("api") in ("completions", "generate")
+    answer = by_flags(case.evidence, "M7", else_=unknown("the workload was not recorded"))
+    if answer.state == "found":
+        return answer
+    if forced:
+        return found("`ignore_eos` was on: texts were forced beyond their end")
+    if raw:
+        return found(f"prompts went to the {workload['api']} API, without a chat template")
+    if not case.evidence.settings and not workload:
+        return answer
+    return excluded("natural prompts through the chat template, with natural ends")
+
+
+def client_fast_enough(case: Case) -> Answer:
+    """M8: the client was the bottleneck."""
+    if not cells.usable(case.evidence.trials)["client_lag_ms_p99"].notna().any():
+        return by_flags(case.evidence, "M8", else_=unknown("the client's own lag was not recorded"))
+    worst = cells.usable(case.evidence.trials)["client_lag_ms_p99"].max()
+    return by_flags(
+        case.evidence,
+        "M8",
+        else_=excluded(f"the client's own lag was recorded: at most {worst:.2f} ms at p99"),
+    )
+
+
+def sampling_sent(case: Case) -> Answer:
+    """M9: sampling fields left to the server's defaults."""
+    sent = {
+        trial: set(setting["sampling"])
+        for trial, setting in case.evidence.settings.items()
+        if setting.get("sampling")
+    }
+    if not sent:
+        return unknown("the sampling fields were not recorded")
+    lacking = [trial for trial, names in sent.items() if not names >= SAMPLING_FIELDS]
+    if lacking:
+        missing = sorted(SAMPLING_FIELDS - set.intersection(*(sent[trial] for trial in lacking)))
+        return found(
+            f"{count(len(lacking), 'trial')} left {listed(missing)} to the server's defaults",
+            lacking,
+        )
+    return excluded(f"all {len(SAMPLING_FIELDS)} sampling fields were sent with every request")
+
+
+def really_sampled(case: Case) -> Answer:
+    """M10: a greedy fallback makes T > 0 greedy."""
+    notices = [
+        (block, notice)
+        for block, facts in case.evidence.blocks.items()
+        for notice in facts.get("notices") or ()
+        if "greedy" in str(notice).lower()
+    ]
+    answer = by_flags(
+        case.evidence, "M10", else_=unknown("sampling above temperature 0 was not probed")
+    )
+    if answer.state == "found":
+        return answer
+    if notices:
+        return found(f"the server of {listed([b for b, _ in notices])} spoke of greedy decoding")
+    violated = [
+        claim.get("name", "")
+        for document in case.evidence.verdicts
+        for claim in document.get("claims", [])
+        if claim.get("verdict") == "violated"
+        and "greedy" in f"{claim.get('effect')}{claim.get('note')}"
+    ]
+    if violated:
+        return found(f"excess greedy tokens above temperature 0: {listed(violated)}")
+    sampled = [
+        claim
+        for document in case.evidence.verdicts
+        for claim in document.get("claims", [])
+        if (claim.get("temperature") or 0) > 0 and claim.get("verdict") == "holds"
+    ]
+    if not sampled:
+        return answer
+    return excluded("the sampled distribution was tested above temperature 0, and it holds")
+
+
+def not_simulated(case: Case) -> Answer:
+    """M11: simulated acceptance left in the environment."""
+    if not case.evidence.blocks:
+        return by_flags(case.evidence, "M11", else_=unknown("the servers' facts were not recorded"))
+    return by_flags(
+        case.evidence,
+        "M11",
+        else_=excluded("server arguments and environment were read: no simulation"),
+    )
+
+
+def exact_thresholds(case: Case) -> Answer:
+    """M12: acceptance thresholds below 1."""
+    names = ("speculative_accept_threshold_single", "speculative_accept_threshold_acc")
+    values = {name: by_block(case.evidence, name) for name in names}
+    low = sorted(
+        {
+            block
+            for of_blocks in values.values()
+            for block, value in of_blocks.items()
+            if isinstance(value, int | float) and value < 1
+        }
+    )
+    if low:
+        return found(f"acceptance thresholds below 1 on {listed(low)}: lossy by configuration", low)
+    seen = any(values.values())
+    silent = unknown("the servers do not report their acceptance thresholds")
+    return by_flags(
+        case.evidence, "M12", else_=excluded("acceptance thresholds are 1") if seen else silent
+    )
+
+
+def failures_counted(case: Case) -> Answer:
+    """M13: failed or retracted requests dropped from the mean."""
+    trials = case.evidence.trials
+    failed = trials[(trials["n_failed"] > 0) | (trials["retractions"] > 0)]
+    if len(failed):
+        n_failed, n_retracted = int(trials["n_failed"].sum()), int(trials["retractions"].sum())
+        return found(
+            f"{count(n_failed, 'request')} failed and {count(n_retracted, 'retraction')} came on"
+            f" {count(len(failed), 'trial')}; they are counted, and shown beside each row",
+            _ids(failed),
+        )
+    return excluded("no measured request failed, and none was retracted")
+
+
+def equal_lengths(case: Case) -> Answer:
+    """M14: one arm generates longer texts."""
+    longer = [
+        pair
+        for pair in case.pairs
+        if pair.length_ratio is not None and abs(pair.length_ratio - 1) > LENGTH_AGREEMENT
+    ]
+    if longer:
+        worst = max(longer, key=lambda pair: abs((pair.length_ratio or 1) - 1))
+        return found(
+            f"answers differ in length by more than 5 % on {count(len(longer), 'comparison')}"
+            f" (worst: {worst.label}, {worst.length_ratio:.2f} of the control's tokens on the same"
+            " prompts)",
+            [pair.cell_id for pair in longer],
+        )
+    if not any(pair.length_ratio is not None for pair in case.pairs):
+        return unknown("no request rows of two compared arms")
+    return excluded("answers to the same prompts are equally long on both arms, to 5 %")
+
+
+def driven_locally(case: Case) -> Answer:
+    """M15: load driven across a network or tunnel."""
+    hosts = case.evidence.manifest.get("hosts") or {}
+    remote = [
+        name
+        for name, facts in hosts.items()
+        if isinstance(facts, dict) and facts.get("address") and facts.get("drive_from") != "host"
+    ]
+    if remote:
+        return found(
+            f"load was driven across the network on {listed(remote)}: latencies include it"
+        )
+    silent = unknown("where load was driven from was not recorded")
+    return by_flags(
+        case.evidence,
+        "M15",
+        else_=excluded("load was driven on the server's host") if hosts else silent,
+    )
+
+
+def not_instrumented(case: Case) -> Answer:
+    """M16: instrumentation on while timing."""
+    every_step = [
+        b for b, value in by_block(case.evidence, "decode_log_interval").items() if value == 1
+    ]
+    if every_step:
+        return found(f"a log line every decode step on {listed(every_step)}", every_step)
+    silent = unknown("the servers' logging settings were not recorded")
+    return by_flags(
+        case.evidence,
+        "M16",
+        else_=excluded("no profiler, no log line a step") if case.evidence.blocks else silent,
+    )
+
+
+def drafter_state(case: Case) -> Answer:
+    """M17: a drafter that learns across requests."""
+    rows = _speculative(case.evidence)
+    learning = rows[[str(arm).lower().startswith(LEARNING_DRAFTERS) for arm in rows["algorithm"]]]
+    raised = flagged(case.evidence, "M17")
+    if learning.empty and "drafter_warm" not in raised:
+        return excluded("no measured drafter learns across requests")
+    warm = [row for ids in raised.values() for row in ids] or _repeats(
+        case.evidence, set(_ids(learning))
+    )
+    if warm:
+        return found(
+            f"a drafter that learns met prompts again on {count(len(set(warm)), 'trial')}: its"
+            " acceptance there is warm, not cold",
+            dict.fromkeys(warm),
+        )
+    return excluded("drafters that learn met each prompt once a trial")
+
+
+def _repeats(evidence: Evidence, trials: set[str]) -> list[str]:
+    requests = evidence.requests
+    mine = requests[requests["trial_id"].isin(trials)]
+    asked = Counter(zip(mine["trial_id"].astype(str), mine["prompt_id"].astype(str), strict=True))
+    return sorted({trial for (trial, _), times in asked.items() if times > 1})
+
+
+def every_step_counted(case: Case) -> Answer:
+    """M18: accept length over steps that had a draft only."""
+    raised = flagged(case.evidence, "M18")
+    if raised:
+        return by_flags(case.evidence, "M18", else_=unknown(""))
+    rows = _speculative(case.evidence)
+    known = rows[rows["accept_len"].notna() & (rows["verify_steps"] > 0)]
+    known = known[known["output_tokens"].notna() & (known["n_failed"] == 0)]
+    if known.empty:
+        return unknown("verify steps and output tokens were not both recorded")
+    emitted = (known["output_tokens"] - known["n_requests"]) / known["verify_steps"]
+    off = known[(known["accept_len"] / emitted - 1) > 0.1]
+    if len(off):
+        return found(
+            f"accept_len exceeds the tokens emitted a step by more than 10 % on"
+            f" {count(len(off), 'trial')}: some steps are not in the counters",
+            _ids(off),
+        )
+    return excluded("verify steps times accept_len account for the tokens that were sent")

@@ -1,0 +1,176 @@
+"""What a report rests on: a recording's tables, held in as little memory as the report needs."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+import numpy as np
+import pandas as pd
+import yaml
+
+from specbench.errors import RecordingError
+from specbench.model.load import RequestRecord
+from specbench.recording import Recording
+from specbench.recording.sealed import SealedTrial
+
+_TEXT = ("prompt_id", "category", "phase", "status", "reason", "finish_reason", "count_source")
+_NUMBERS = (
+    "intended_ns", "first_token_ns", "last_token_ns", "end_ns", "prompt_tokens", "output_tokens",
+    "cached_tokens", "retractions", "tokens_in_first_chunk", "spec_verify_ct", "spec_accepted",
+    "spec_proposed",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """One recording as a report sees it.
+
+    `trials`: columns of contract section 6. `requests`: one row a request of a timed trial, with
+    `trial_id`, `cell_id` and the scalar fields of RequestRecord; chunk times are left out, for a
+    million requests have a hundred million of them. `histograms`: trial_id -> verify steps that
+    accepted exactly k drafts, summed over the measured requests. `gpu`: block_id -> samples.
+    `settings`: trial_id -> the sampling and workload that were sent.
+    """
+
+    name: str
+    path: Path
+    manifest: dict[str, Any] = field(default_factory=dict)
+    trials: pd.DataFrame
+    requests: pd.DataFrame
+    histograms: dict[str, list[int]] = field(default_factory=dict)
+    blocks: dict[str, dict[str, Any]] = field(default_factory=dict)
+    verdicts: list[dict[str, Any]] = field(default_factory=list)
+    journal: list[dict[str, Any]] = field(default_factory=list)
+    settings: dict[str, dict[str, Any]] = field(default_factory=dict)
+    gpu: dict[str, pd.DataFrame] = field(default_factory=dict)
+
+    @cached_property
+    def matrix(self) -> dict[str, Any]:
+        """The matrix as written in the manifest; empty where there is none to be read."""
+        try:
+            content = yaml.safe_load(str(self.manifest.get("matrix") or ""))
+        except yaml.YAMLError:
+            return {}  # the run itself refuses such a matrix; a foreign recording may carry one
+        return content if isinstance(content, dict) else {}
+
+    @property
+    def control(self) -> str:
+        """The arm that everything is compared with (`control:` of the matrix, else `ar`)."""
+        return str(self.matrix.get("control") or "ar")
+
+
+Source: TypeAlias = Recording | Evidence
+
+
+def evidence_of(source: Source) -> Evidence:
+    """Give a source as evidence, reading it if it is a recording."""
+    return source if isinstance(source, Evidence) else gather(source)
+
+
+def gather(recording: Recording) -> Evidence:
+    """Read a recording once, request by request; memory is bounded by the scalar columns.
+
+    Raises RecordingError where a file of the recording is damaged.
+    """
+    timed = [sealed for sealed in recording.sealed if sealed.trial.kind == "timed"]
+    columns = _Columns()
+    histograms = {}
+    for sealed in timed:
+        trial_id = sealed.trial.trial_id
+        records = _records(recording, sealed)
+        histograms[trial_id] = columns.add(trial_id, sealed.trial.cell.cell_id, records)
+    return Evidence(
+        name=recording.path.name,
+        path=recording.path,
+        manifest=recording.manifest,
+        trials=recording.trials,
+        requests=columns.table(),
+        histograms={key: counts for key, counts in histograms.items() if counts},
+        blocks=recording.blocks,
+        verdicts=recording.verdicts,
+        journal=recording.journal,
+        settings={
+            s.trial.trial_id: {"sampling": s.sampling, "workload": s.workload} for s in timed
+        },
+        gpu=dict(_gpu_samples(recording)),
+    )
+
+
+def _records(recording: Recording, sealed: SealedTrial) -> Iterator[RequestRecord]:
+    path = recording.paths.trial(sealed.trial.trial_id) / "requests.jsonl"
+    try:
+        yield from recording.requests_of(sealed.trial.trial_id)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise RecordingError(
+            f"the requests of a sealed trial cannot be read: {error}", where=str(path)
+        ) from error
+
+
+class _Columns:
+    """Column store that grows trial by trial: text as codes, numbers as float64."""
+
+    def __init__(self) -> None:
+        self._codes: dict[str, dict[str, int]] = {name: {} for name in _TEXT}
+        self._parts: dict[str, list[np.ndarray]] = {n: [] for n in (*_TEXT, *_NUMBERS)}
+        self._owners: list[tuple[str, str, int]] = []
+
+    def add(self, trial_id: str, cell_id: str, records: Iterable[RequestRecord]) -> list[int]:
+        """Take one trial's records; give its pooled acceptance histogram."""
+        rows = list(records)
+        self._owners.append((trial_id, cell_id, len(rows)))
+        for name in _TEXT:
+            codes = self._codes[name]
+            values = [codes.setdefault(getattr(r, name) or "", len(codes)) for r in rows]
+            self._parts[name].append(np.array(values, dtype=np.int32))
+        for name in _NUMBERS:
+            numbers = [_or_nan(getattr(r, name)) for r in rows]
+            self._parts[name].append(np.array(numbers, dtype=np.float64))
+        return pooled_histogram(rows)
+
+    def table(self) -> pd.DataFrame:
+        """Give everything taken so far as one frame."""
+        lengths = [length for *_, length in self._owners]
+        table: dict[str, Any] = {}
+        for position, name in enumerate(("trial_id", "cell_id")):
+            labels = list(dict.fromkeys(str(owner[position]) for owner in self._owners))
+            at = {label: code for code, label in enumerate(labels)}
+            codes = np.repeat([at[str(owner[position])] for owner in self._owners], lengths)
+            table[name] = pd.Categorical.from_codes(codes.astype(np.int32), pd.Index(labels))
+        for name in _TEXT:
+            codes = _joined(self._parts[name], np.int32)
+            table[name] = pd.Categorical.from_codes(codes, pd.Index(list(self._codes[name])))
+        for name in _NUMBERS:
+            table[name] = _joined(self._parts[name], np.float64)
+        return pd.DataFrame(table)
+
+
+def _joined(parts: list[np.ndarray], dtype: type[np.generic]) -> np.ndarray:
+    return np.concatenate(parts) if parts else np.empty(0, dtype=dtype)
+
+
+def _or_nan(value: float | None) -> float:
+    return float("nan") if value is None else value
+
+
+def pooled_histogram(records: Iterable[RequestRecord]) -> list[int]:
+    """Sum the acceptance histograms of the measured requests that ended well."""
+    pooled: list[int] = []
+    for record in records:
+        if record.phase != "measured" or record.status != "ok" or not record.spec_histogram:
+            continue
+        pooled.extend([0] * (len(record.spec_histogram) - len(pooled)))
+        for accepted, steps in enumerate(record.spec_histogram):
+            pooled[accepted] += steps
+    return pooled
+
+
+def _gpu_samples(recording: Recording) -> Iterator[tuple[str, pd.DataFrame]]:
+    for path in sorted(recording.paths.blocks.glob("*/gpu.csv")):
+        try:
+            samples = pd.read_csv(path)
+        except (OSError, ValueError) as error:  # ValueError: empty, malformed or not UTF-8
+            raise RecordingError(f"GPU samples cannot be read: {error}", where=str(path)) from error
+        yield path.parent.name, samples

@@ -1,0 +1,39 @@
+"""Findings: every sentence made from tables, or withheld because the evidence is not there."""
+
+from specbench.report.checklist import review
+from specbench.report.evidence import Evidence
+from specbench.report.findings import (
+    acceptance,
+    doubts,
+    headline,
+    lossless,
+    reproduce,
+    speed,
+)
+from specbench.report.speedups import speed_ups
+from specbench.report.statements import Findings
+
+__all__ = ["compose"]
+
+
+def compose(evidence: Evidence) -> Findings:
+    """Write the findings of one recording, headline first."""
+    pairs = speed_ups(evidence)
+    items = review(evidence, pairs)
+    return Findings(
+        title=str(evidence.manifest.get("name") or evidence.name),
+        created_at=str(evidence.manifest.get("created_at") or ""),
+        sections=(
+            headline.section(evidence, pairs, items),
+            lossless.section(evidence),
+            speed.section(evidence, pairs),
+            speed.decomposition(pairs),
+            acceptance.section(evidence),
+            speed.capacity(evidence),
+            doubts.failures(evidence),
+            doubts.raised(evidence),
+            doubts.not_tested(evidence, items),
+            reproduce.section(evidence),
+            doubts.checklist(items),
+        ),
+    )

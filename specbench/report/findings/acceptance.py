@@ -1,0 +1,82 @@
+"""What was accepted: accept_len with intervals, and the positions where drafts are lost."""
+
+from specbench.report import cells
+from specbench.report.acceptance import acceptances, by_position
+from specbench.report.evidence import Evidence
+from specbench.report.numbers import between, percent, show
+from specbench.report.statements import Section, Statement, Table, count
+from specbench.report.tables import summary_rows
+
+
+def section(evidence: Evidence) -> Section:
+    """Say how many tokens a verify step emitted, per cell."""
+    pooled = acceptances(evidence)
+    names = ["algorithm", *cells.varying(evidence.trials)]
+    rows = [
+        row
+        for row in summary_rows(evidence.trials, evidence.control)
+        if row["algorithm"] != evidence.control and row["trials"]
+    ]
+    statements, lines, silent = [], [], []
+    for row in rows:
+        label, one = cells.cell_label(row, names), pooled.get(row["cell_id"])
+        if one is None:
+            silent.append(row["cell_id"])
+            continue
+        interval = between(one.low, one.high) if one.low is not None and one.high else None
+        lines.append((label, show(one.accept_len), interval, one.steps, one.prompts))
+        if interval:
+            statements.append(
+                Statement(
+                    kind="claim",
+                    text=f"{label}: accept_len {show(one.accept_len)}, 95 % interval {interval}"
+                    f" (n = {count(one.prompts, 'prompt')}, {count(one.steps, 'verify step')}).",
+                    rows=(row["cell_id"],),
+                )
+            )
+    if silent:
+        statements.append(
+            Statement(
+                kind="withheld",
+                text=f"Nothing is said about accept_len of {count(len(silent), 'cell')}: the server"
+                " gave no per-request counters.",
+                rows=tuple(silent),
+            )
+        )
+    table = Table(
+        heads=("cell", "accept_len", "95 % interval", "verify steps", "prompts"),
+        rows=tuple(lines),
+        caption="Acceptance per cell; prompts are the independent units of the interval",
+    )
+    return Section(
+        anchor="acceptance",
+        title="What is accepted",
+        intro="accept_len is the number of tokens emitted a verify step, the bonus token"
+        " included: plain decoding is 1.",
+        statements=(*statements, *_first_position(evidence)),
+        tables=(table,) if lines else (),
+        plots=("accept_len", "acceptance_by_position", "acceptance_histogram"),
+    )
+
+
+def _first_position(evidence: Evidence) -> list[Statement]:
+    """Say how often the first draft was accepted, by algorithm."""
+    pooled: dict[str, list[int]] = {}
+    for row in cells.usable(evidence.trials).to_dict("records"):
+        histogram = evidence.histograms.get(str(row["trial_id"]))
+        if not histogram:
+            continue
+        total = pooled.setdefault(str(row["algorithm"]), [])
+        total.extend([0] * (len(histogram) - len(total)))
+        for position, steps in enumerate(histogram):
+            total[position] += steps
+    return [
+        Statement(
+            kind="fact",
+            text=f"{algorithm}: {percent(shares[0])} of verify steps accepted the first draft"
+            f" token, {percent(shares[-1])} all {len(shares)} (n ="
+            f" {count(sum(histogram), 'verify step')} over all its cells).",
+        )
+        for algorithm, histogram in pooled.items()
+        if (shares := by_position(histogram))
+    ]

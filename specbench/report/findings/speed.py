@@ -1,0 +1,214 @@
+"""What can be said about speed: ratios with intervals, crossovers, where the time went."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+from specbench.report import cells
+from specbench.report.evidence import Evidence
+from specbench.report.numbers import between, show, times
+from specbench.report.speedups import SpeedUp
+from specbench.report.statements import Section, Statement, Table, count
+from specbench.report.tables import summary_rows
+
+MIN_LAUNCHES_NOTE = 2
+
+
+def section(evidence: Evidence, pairs: list[SpeedUp]) -> Section:
+    """Say which arms are faster than their control, by how much, and up to which load."""
+    statements = [*_ratios(evidence, pairs), *_crossovers(pairs)]
+    return Section(
+        anchor="speed",
+        title="Is it faster?",
+        intro=f"Each ratio is of tok_s over the control `{evidence.control}` at equal levels of"
+        " every other factor, with a 95 % interval; trials are nested in launches.",
+        statements=tuple(statements),
+        tables=(_table(pairs),) if pairs else (),
+        plots=("speedup", "throughput", "per_user", "pareto"),
+    )
+
+
+def _ratios(evidence: Evidence, pairs: list[SpeedUp]) -> Iterator[Statement]:
+    for pair in pairs:
+        if pair.decided:
+            yield _claim(evidence, pair)
+    undecided = [pair for pair in pairs if pair.low is not None and not pair.decided]
+    if undecided:
+        yield Statement(
+            kind="withheld",
+            text=f"No difference from the control is claimed for {count(len(undecided), 'cell')}:"
+            " the interval spans 1.",
+            rows=tuple(pair.cell_id for pair in undecided),
+        )
+    refused = [pair for pair in pairs if pair.low is None]
+    for reason in dict.fromkeys(pair.reason for pair in refused):
+        mine = [pair for pair in refused if pair.reason == reason]
+        yield Statement(
+            kind="withheld",
+            text=f"No speed-up is claimed for {count(len(mine), 'cell')}: {reason}.",
+            rows=tuple(pair.cell_id for pair in mine),
+        )
+    if not pairs:
+        yield Statement(
+            kind="withheld", text="No speed-up is claimed: no speculative cell was measured."
+        )
+
+
+def _claim(evidence: Evidence, pair: SpeedUp) -> Statement:
+    word = "faster" if (pair.ratio or 0) > 1 else "slower"
+    resting = (
+        ""
+        if pair.n_launches > MIN_LAUNCHES_NOTE
+        else (
+            "; one launch on each arm, so the restart variance is an allowance, not a measurement"
+        )
+    )
+    return Statement(
+        kind="claim",
+        text=f"{pair.label} is {word} than `{evidence.control}`: {times(pair.ratio)} of its tok_s,"
+        f" 95 % interval {between(pair.low or 0, pair.high or 0)} (n ="
+        f" {count(pair.n_trials, 'trial')} in {count(pair.n_launches, 'launch', 'launches')}"
+        f"{resting}).",
+        rows=(pair.cell_id, str(pair.control_id)),
+    )
+
+
+def _crossovers(pairs: list[SpeedUp]) -> Iterator[Statement]:
+    for (server, asked), series in _by_server(pairs).items():
+        load = "concurrency" if series[0].levels.get("concurrency") is not None else "rate"
+        decided = sorted((p for p in series if p.decided), key=lambda p: p.levels[load])
+        gains = [p for p in decided if (p.ratio or 0) > 1]
+        losses = [p for p in decided if (p.ratio or 0) < 1]
+        where = f"{server}{asked}"
+        if gains and losses and gains[-1].levels[load] < losses[0].levels[load]:
+            low, high = gains[-1], losses[0]
+            yield Statement(
+                kind="claim",
+                text=f"{where}: the advantage ends between {load}"
+                f" {cells.show_level(low.levels[load])} ({times(low.ratio)}"
+                f" {between(low.low or 0, low.high or 0)}) and"
+                f" {cells.show_level(high.levels[load])} ({times(high.ratio)}"
+                f" {between(high.low or 0, high.high or 0)}; n ="
+                f" {count(low.n_trials + high.n_trials, 'trial')}).",
+                rows=(low.cell_id, high.cell_id),
+            )
+        elif len(series) > 1 and gains and len(gains) == len(series):
+            last = gains[-1]
+            yield Statement(
+                kind="claim",
+                text=f"{where}: faster at all {len(series)} measured levels of {load}; the last is"
+                f" {cells.show_level(last.levels[load])} ({times(last.ratio)}"
+                f" {between(last.low or 0, last.high or 0)}; n ="
+                f" {count(last.n_trials, 'trial')}). Beyond it nothing was measured.",
+                rows=tuple(pair.cell_id for pair in gains),
+            )
+
+
+def _by_server(pairs: list[SpeedUp]) -> dict[tuple[str, str], list[SpeedUp]]:
+    """Group comparisons that differ in load only."""
+    matched = [pair for pair in pairs if pair.control_id is not None]
+    names = sorted(
+        {n for p in matched for n in p.levels if len({q.levels.get(n) for q in matched}) > 1},
+        key=lambda name: name != "algorithm",
+    )
+    groups: dict[tuple[str, str], list[SpeedUp]] = defaultdict(list)
+    for pair in matched:
+        server = cells.server_label(
+            pair.levels, ["algorithm", *(n for n in names if n not in cells.REQUEST_SIDE)]
+        )
+        asked = "".join(
+            f", {name} {cells.show_level(pair.levels[name])}"
+            for name in names
+            if name in cells.REQUEST_SIDE and name not in {"concurrency", "rate"}
+        )
+        groups[server, asked].append(pair)
+    return groups
+
+
+def _table(pairs: list[SpeedUp]) -> Table:
+    return Table(
+        heads=("cell", "speed-up", "95 % interval", "accept_len ratio", "step time ratio",
+               "trials", "launches", "remark"),
+        rows=tuple(
+            (
+                pair.label,
+                times(pair.ratio),
+                between(pair.low, pair.high) if pair.low is not None and pair.high else None,
+                times(pair.accept_ratio),
+                times(pair.step_ratio),
+                pair.n_trials or None,
+                pair.n_launches or None,
+                pair.reason or ("" if pair.decided else "spans 1"),
+            )
+            for pair in pairs
+        ),
+        caption="Speed-up over the control, and its decomposition",
+        keys=tuple(f"pair-{pair.cell_id}" for pair in pairs),
+    )  # fmt: skip
+
+
+def decomposition(pairs: list[SpeedUp]) -> Section:
+    """Say where a speed-up came from, and where acceptance was lost again."""
+    statements = []
+    for pair in pairs:
+        if pair.accept_ratio is None or pair.step_ratio is None or pair.ratio is None:
+            continue
+        if not pair.decided and pair.accept_ratio <= 1.05:
+            continue
+        outcome = (
+            f"{times(pair.ratio)} {between(pair.low or 0, pair.high or 0)}"
+            if pair.low is not None
+            else f"{times(pair.ratio)} without an interval"
+        )
+        lost = " The longer step ate the gain." if (pair.low or 0) <= 1 < pair.accept_ratio else ""
+        statements.append(
+            Statement(
+                kind="claim" if pair.low is not None else "fact",
+                text=f"{pair.label}: accept_len {times(pair.accept_ratio)} of the control's, step"
+                f" time {times(pair.step_ratio)}; their quotient is"
+                f" {times(pair.accept_ratio / pair.step_ratio)}, and tok_s came to {outcome}"
+                f" (n = {count(pair.n_trials, 'trial')}).{lost}",
+                rows=(pair.cell_id, str(pair.control_id)),
+            )
+        )
+    return Section(
+        anchor="decomposition",
+        title="Where the speed comes from",
+        intro="At equal concurrency, tok_s is about accept_len divided by the time of a step."
+        " What is left over is queueing, prefill and the ends of the run.",
+        statements=tuple(statements),
+        plots=("decomposition",) if statements else (),
+    )
+
+
+def capacity(evidence: Evidence) -> Section:
+    """Say the highest throughput that was measured, and whether it was still rising."""
+    rows = [row for row in summary_rows(evidence.trials, evidence.control) if row["tok_s"]]
+    groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    names = [n for n in cells.varying(evidence.trials) if n not in {"concurrency", "rate"}]
+    for row in rows:
+        if row.get("concurrency") is not None:
+            groups[cells.cell_label(row, ["algorithm", *names])].append(row)
+    statements = []
+    for label, series in groups.items():
+        best = max(series, key=lambda row: row["tok_s"])
+        top = max(row["concurrency"] for row in series)
+        limit = (
+            "the highest level measured, so its limit was not reached"
+            if best["concurrency"] == top
+            else f"higher levels were measured up to {cells.show_level(top)}"
+        )
+        if len(series) > 1:
+            statements.append(
+                Statement(
+                    kind="fact",
+                    text=f"{label}: the highest mean throughput is {show(best['tok_s'])} tok/s, at"
+                    f" concurrency {cells.show_level(best['concurrency'])} (n ="
+                    f" {count(best['trials'], 'trial')}); {limit}.",
+                    rows=(best["cell_id"],),
+                )
+            )
+    return Section(
+        anchor="capacity", title="Capacity and latency", statements=tuple(statements),
+        plots=("latency",),
+    )  # fmt: skip

@@ -1,0 +1,78 @@
+"""Plots of latency: the whole distribution, not only two percentiles."""
+
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from specbench.report import cells, theme
+from specbench.report.evidence import Source, evidence_of
+from specbench.report.plots.series import caption_of
+
+Latency = Literal["ttft_ms", "tpot_ms", "e2e_ms"]
+LABELS = {
+    "ttft_ms": "time to first token (ms)",
+    "tpot_ms": "time per output token (ms)",
+    "e2e_ms": "time to the last token (ms)",
+}
+MAX_LINES = 12
+MAX_POINTS = 400
+
+
+def latency(source: Source, what: Latency = "ttft_ms", axes: Axes | None = None) -> Axes:
+    """Plot the empirical distribution of a latency over requests, a line a cell.
+
+    Shows the cells of the highest measured load when there are more than twelve.
+    """
+    evidence = evidence_of(source)
+    axes = axes or theme.new_axes()
+    names = ["algorithm", *cells.varying(evidence.trials)]
+    values = latency_ms(evidence.requests, what)
+    good = cells.usable(evidence.trials)
+    shown = _shown(good)
+    by_cell = dict(iter(values.groupby(evidence.requests["cell_id"].astype(str))))
+    for number, row in enumerate(shown.to_dict("records")):
+        found = np.sort(by_cell.get(str(row["cell_id"]), pd.Series(dtype=float)).dropna())
+        if not len(found):
+            continue
+        share = np.arange(1, len(found) + 1) / len(found)
+        keep = np.unique(np.linspace(0, len(found) - 1, MAX_POINTS).astype(int))
+        axes.plot(
+            found[keep], share[keep], label=cells.cell_label(cells.levels_of(row, names), names),
+            ls=theme.DASHES[number % 5], color=theme.current().series[number % 8],
+        )  # fmt: skip
+    if axes.lines:
+        axes.set_xscale("log")
+    axes.set_xlabel(LABELS[what])
+    axes.set_ylabel("share of requests not above")
+    axes.set_ylim(0, 1.02)
+    theme.legend(axes)
+    theme.caption_axes(
+        axes, caption_of(good, points=f"{int(values.notna().sum()):,} measured requests that ended")
+    )
+    return axes
+
+
+def _shown(good: pd.DataFrame) -> pd.DataFrame:
+    each = good.drop_duplicates("cell_id")
+    if len(each) > MAX_LINES and "concurrency" in each.columns:
+        each = each[each["concurrency"] == each["concurrency"].max()]
+    return each.head(MAX_LINES)
+
+
+def latency_ms(requests: pd.DataFrame, what: Latency) -> pd.Series:
+    """Give one latency of each measured request that ended well, NaN for the others.
+
+    Definitions of contract section 6: from the intended send; tpot over the tokens after the
+    first chunk.
+    """
+    ended = (requests["phase"] == "measured") & (requests["status"] == "ok")
+    first, last = requests["first_token_ns"], requests["last_token_ns"]
+    later = requests["output_tokens"] - requests["tokens_in_first_chunk"]
+    spans = {
+        "ttft_ms": first - requests["intended_ns"],
+        "e2e_ms": requests["end_ns"] - requests["intended_ns"],
+        "tpot_ms": (last - first).where(last > first) / later.where(later > 0),
+    }
+    return (spans[what] / 1e6).where(ended)

@@ -1,0 +1,76 @@
+"""Sentences of a report, each with what it rests on; how they are grouped."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Kind = Literal["claim", "fact", "withheld", "doubt", "failure"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statement:
+    """One generated sentence.
+
+    `kind`: a *claim* has an interval and n; a *fact* is a count or a setting; *withheld* says
+    what cannot be claimed and why; a *doubt* questions rows; a *failure* tells what broke.
+    `rows` are the cell_ids and trial_ids that it was made from; a reader can follow them.
+    `details` are lines from elsewhere (a log, a command), shown verbatim and always escaped.
+    """
+
+    kind: Kind
+    text: str
+    rows: tuple[str, ...] = ()
+    details: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A table of a section: heads with units, rows of cells as they are shown.
+
+    `keys`, where given, are the row identifiers that statements point to.
+    """
+
+    heads: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    caption: str
+    keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """One part of a report, in reading order; `plots` are names of pictures shown in it."""
+
+    anchor: str
+    title: str
+    statements: tuple[Statement, ...] = ()
+    tables: tuple[Table, ...] = ()
+    plots: tuple[str, ...] = ()
+    intro: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Findings:
+    """Everything that a report says, before it has a format."""
+
+    title: str
+    created_at: str
+    sections: tuple[Section, ...] = field(default=())
+
+    def statements(self) -> list[Statement]:
+        """Give all statements in reading order."""
+        return [one for section in self.sections for one in section.statements]
+
+    def text(self) -> str:
+        """Give all sentences as plain text."""
+        return "\n".join(one.text for one in self.statements())
+
+
+def listed(names: Sequence[str], *, most: int = 6) -> str:
+    """Join names for a sentence, saying how many were left out."""
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def count(number: int, singular: str, plural: str | None = None) -> str:
+    """Write a number with its noun: `1 trial`, `3 trials`."""
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
