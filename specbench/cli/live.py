@@ -1,7 +1,7 @@
 """Two displays of a run: a live line a host on a terminal, plain lines in a log."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -143,15 +143,16 @@ def _host(event: BlockLoading | TrialProgress | TrialStarted | BlockStarted) -> 
 
 def _server(block: Block) -> str:
     levels = {name: value for name, value in block.spec.levels.items() if name != "algorithm"}
-    return " ".join([block.spec.algorithm, *_settings(levels)])
+    return " ".join([block.spec.algorithm, *settings(levels)])
 
 
 def cell_text(trial: Trial) -> str:
     """Name a cell by its levels: `dflash budget=7 concurrency=8`."""
     levels = {name: value for name, value in trial.cell.levels.items() if name != "algorithm"}
     kind = "" if trial.kind == "timed" else f"{trial.kind} "
-    return kind + " ".join([trial.cell.algorithm, *_settings(levels)])
+    return kind + " ".join([trial.cell.algorithm, *settings(levels)])
 
 
-def _settings(levels: dict[str, Any]) -> list[str]:
+def settings(levels: Mapping[str, Any]) -> list[str]:
+    """Write levels as `name=value`, without those that do not apply."""
     return [f"{name}={value}" for name, value in levels.items() if value is not None]

@@ -13,11 +13,15 @@ from rich.table import Table
 from rich.text import Text
 
 from specbench.cli.live import live_display, plain_display
+from specbench.cli.planned import duration, plan_lines
 from specbench.model.event import RunEvent, RunFinished
 from specbench.planning import explain
 from specbench.workflows.conclusion import Conclusion, conclude
 from specbench.workflows.prepare import Prepared
 from specbench.workflows.status import Status
+
+LOG_WIDTH = 200
+"""Columns of a table that does not go to a terminal: wide enough not to be cut."""
 
 COLUMNS = ("trials", "tok_s", "tok_s_user", "accept_len", "step_ms", "speedup", "lossless", "flags")
 
@@ -43,6 +47,8 @@ def summary(finished: RunFinished, *, as_json: bool) -> int:
         emit_json(document)
         return finished.exit_status
     console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=LOG_WIDTH)
     _print_rows(console, conclusion)
     if not finished.measured and not finished.failed and finished.already_done:
         console.print(
@@ -104,7 +110,8 @@ def plan(prepared: Prepared, *, as_json: bool) -> None:
     if as_json:
         emit_json(msgspec.to_builtins(explanation))
         return
-    typer.echo(explanation.text(), nl=False)
+    for line in plan_lines(prepared.plan, explanation):
+        typer.echo(line)
 
 
 def status(state: Status, *, as_json: bool) -> None:
@@ -134,7 +141,7 @@ def _status_lines(state: Status) -> list[str]:
         lines.append(
             f"  this run: {live.get('measured', 0)} of {live.get('trials', 0)} trials measured,"
             f" launch {live.get('blocks_begun', 0)} of {live.get('blocks', 0)}"
-            + (f", about {_duration(live['eta_s'])} left" if live.get("eta_s") else "")
+            + (f", about {duration(live['eta_s'])} left" if live.get("eta_s") else "")
         )
         for host, doing in (live.get("hosts") or {}).items():
             lines.append(f"  {host}: {_doing(doing)}")
@@ -154,11 +161,6 @@ def _doing(state: dict[str, Any]) -> str:
     if state.get("accept_len") is not None:
         text += f", accept_len {state['accept_len']:.2f}"
     return text
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 def emit_json(document: Any) -> None:

@@ -7,7 +7,9 @@ servers that specbench started, and leaves a recording that the same command goe
 import queue
 import threading
 from collections.abc import Generator
+from contextlib import closing
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,7 +21,6 @@ from specbench.model.event import (
     RunStarted,
     TrialFinished,
 )
-from specbench.model.host import Host
 from specbench.model.plan import Block
 from specbench.recording import Writer
 from specbench.workflows.block import measure_block
@@ -28,6 +29,9 @@ from specbench.workflows.prepare import Prepared, RunOptions, open_writer, prepa
 from specbench.workflows.progress import Progress
 from specbench.workflows.tables import write_tables
 from specbench.workflows.trial import Bench
+
+if TYPE_CHECKING:
+    from specbench.launchers import Launcher
 
 EXIT_FAILED_CELLS = 3
 EXIT_HOST = 4
@@ -143,31 +147,23 @@ def _bench(prepared: Prepared, writer: Writer, lab: Lab, host: str, stop: thread
 
 def _work_host(bench: Bench, prepared: Prepared, events: "queue.Queue[RunEvent | _Ended]") -> None:
     """Run one host's blocks in this thread. What stops it travels to the main thread."""
-    host = bench.host
     error: BaseException | None = None
     try:
-        for block in prepared.plan.blocks:
-            if block.host == host.name and not bench.stopped():
-                _work_block(bench, prepared, host, block, events)
+        past = prepared.past.load_phases(bench.host.name, prepared.matrix.model.path)
+        with closing(bench.lab.launcher(bench.host, past)) as launcher:
+            for block in prepared.plan.blocks:
+                if block.host == bench.host.name and not bench.stopped():
+                    _work_block(bench, block, launcher, events)
     except BaseException as caught:  # noqa: BLE001 - it is raised again in the main thread
         error = caught
-    events.put(_Ended(host.name, error))
+    events.put(_Ended(bench.host.name, error))
 
 
 def _work_block(
-    bench: Bench,
-    prepared: Prepared,
-    host: Host,
-    block: Block,
-    events: "queue.Queue[RunEvent | _Ended]",
+    bench: Bench, block: Block, launcher: "Launcher", events: "queue.Queue[RunEvent | _Ended]"
 ) -> None:
-    past = prepared.past.load_phases(host.name, block.spec.model_path)
-    launcher = bench.lab.launcher(host, past)
-    working = measure_block(bench, block, launcher)
-    try:
+    with closing(measure_block(bench, block, launcher)) as working:
         for event in working:
             events.put(event)
             if bench.stopped() and not isinstance(event, TrialFinished):
                 return
-    finally:
-        working.close()

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Generator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -136,25 +137,23 @@ def _drive(
     """Drive the load and watch the server; returns the report (or None) and the server's death."""
     report: DriveReport | None = None
     checked = time.monotonic()
-    drive = bench.lab.drive(job, sink)
     try:
-        for event in drive:
-            if isinstance(event, DriveReport):
-                report = event
-                continue
-            yield TrialProgress(trial=trial, progress=event)
-            if time.monotonic() - checked > CHECK_EVERY_S:
-                checked = time.monotonic()
-                if death := service.check():
-                    return None, death
+        with closing(bench.lab.drive(job, sink)) as drive:
+            for event in drive:
+                if isinstance(event, DriveReport):
+                    report = event
+                    continue
+                yield TrialProgress(trial=trial, progress=event)
+                if time.monotonic() - checked > CHECK_EVERY_S:
+                    checked = time.monotonic()
+                    if death := service.check():
+                        return None, death
     except HostError:
         # nothing ever answered: the server's own log says why, if it died
         death = service.check()
         if death is None:
             raise
         return None, death
-    finally:
-        drive.close()
     return report, service.check()
 
 

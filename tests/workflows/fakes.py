@@ -1,0 +1,142 @@
+"""A lab without servers: launches succeed, fail or die as told, and load takes no time."""
+
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from specbench.errors import HostError, LoadFailed
+from specbench.model.host import Host
+from specbench.model.load import (
+    Certificate,
+    DriveEvent,
+    DriveJob,
+    DriveProgress,
+    DriveReport,
+    RequestRecord,
+)
+from specbench.model.plan import LaunchSpec
+from specbench.model.service import LoadFailure, LoadProgress, ServiceFacts
+from specbench.workflows.lab import Lab
+
+MATRIX = """\
+name: fake
+model: {path: m, served_name: m}
+hosts: [local]
+factors:
+  algorithm: [ar, dflash]
+  budget: 7
+  temperature: 0.0
+  concurrency: [1, 4]
+workload: {requests: 3, max_tokens: 8}
+"""
+
+OOM = LoadFailure(pattern="cuda_oom", cause="CUDA out of memory", hint="lower it", evidence=("x",))
+
+
+class FakeService:
+    def __init__(self, lab: "FakeLab", spec: LaunchSpec) -> None:
+        self.url = "http://127.0.0.1:9"
+        self.facts = ServiceFacts(url=self.url, version="0.5.23")
+        self.phase_times = {"weights": 1.0}
+        self._lab = lab
+        self._spec = spec
+
+    def until_ready(self) -> Iterator[LoadProgress]:
+        yield LoadProgress(phase="weights", fraction=0.5)
+        if failure := self._lab.fails_to_load(self._spec):
+            raise LoadFailed(
+                failure.cause, hint=failure.hint, pattern=failure.pattern, evidence=failure.evidence
+            )
+
+    def check(self) -> LoadFailure | None:
+        return self._lab.death()
+
+    def flush(self) -> bool:
+        return True
+
+
+class FakeLauncher:
+    def __init__(self, lab: "FakeLab", host: Host) -> None:
+        self.host = host
+        self._lab = lab
+
+    @contextmanager
+    def running(self, spec: LaunchSpec, block_dir: Path) -> Iterator[Any]:
+        self._lab.log.append(f"start {spec.algorithm}")
+        (block_dir / "server.log").write_text("started\n")
+        try:
+            yield FakeService(self._lab, spec)
+        finally:
+            self._lab.log.append(f"stop {spec.algorithm}")
+
+    def close(self) -> None:
+        self._lab.log.append(f"close {self.host.name}")
+
+
+class FakeLab:
+    """Records what happens in `log`; the callables decide what goes wrong."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+        self.jobs: list[DriveJob] = []
+        self.fails_to_load: Callable[[LaunchSpec], LoadFailure | None] = lambda _: None
+        self.death: Callable[[], LoadFailure | None] = lambda: None
+        self.records: Callable[[DriveJob], list[RequestRecord]] = answered
+        self.unreachable = False
+
+    def lab(self) -> Lab:
+        return Lab(launcher=self._launcher, drive=self._drive)
+
+    def _launcher(self, host: Host, _: Mapping[str, float] | None) -> Any:
+        if self.unreachable:
+            raise HostError("no route to host", hint="check the cable")
+        return FakeLauncher(self, host)
+
+    def _drive(self, job: DriveJob, sink: Path) -> Generator[DriveEvent, None, None]:
+        self.jobs.append(job)
+        self.log.append(f"drive {job.shape.concurrency}")  # type: ignore[union-attr]  # all are closed loops here
+        records = self.records(job)
+        sink.write_bytes(b"".join(msgspec.json.encode(record) + b"\n" for record in records))
+        yield DriveProgress(elapsed_s=1, in_flight=1, finished=0, failed=0, output_tokens=0)
+        yield DriveReport(
+            start_unix_ns=0,
+            measured_start_ns=0,
+            measured_end_ns=10**9,
+            window_start_ns=None,
+            window_end_ns=None,
+            requests=len(records),
+            failed=sum(record.status != "ok" for record in records),
+            interrupted=False,
+            certificate=Certificate(stamp="read", processes=1, events=1, reads=1),
+        )
+
+
+def answered(job: DriveJob) -> list[RequestRecord]:
+    count = job.stop.requests or 0
+    return [
+        RequestRecord(
+            rid=f"r{number}",
+            prompt_id=f"p{number}",
+            written_ns=0,
+            first_token_ns=1,
+            last_token_ns=10**9,
+            end_ns=10**9,
+            output_tokens=9,
+            chunk_ns=[1, 10**9],
+            chunk_tokens=[1, 8],
+            tokens_in_first_chunk=1,
+            spec_verify_ct=2,
+            spec_accepted=6,
+        )
+        for number in range(count)
+    ]
+
+
+def refused(job: DriveJob) -> list[RequestRecord]:
+    return [
+        RequestRecord(rid=f"r{n}", prompt_id="p", status="failed", reason="http_5xx", end_ns=1)
+        for n in range(job.stop.requests or 0)
+    ]

@@ -1,0 +1,194 @@
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from specbench.errors import InputError, RecordingError
+from specbench.model.event import (
+    BlockFailed,
+    HostFailed,
+    RunEvent,
+    RunFinished,
+    TrialFinished,
+    TrialProgress,
+)
+from specbench.model.load import Closed, DriveJob, RequestRecord
+from specbench.recording import Recording, Writer
+from specbench.workflows.lab import Lab
+from specbench.workflows.opening import open_recording
+from specbench.workflows.prepare import RunOptions, prepare
+from specbench.workflows.run import run_matrix
+from tests.workflows.fakes import MATRIX, OOM, FakeLab, refused
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> RunOptions:
+    (tmp_path / "m.yaml").write_text(MATRIX)
+    return RunOptions(matrix=tmp_path / "m.yaml", results=tmp_path / "results")
+
+
+def run(options: RunOptions, lab: Lab) -> list[RunEvent]:
+    with closing(run_matrix(options, lab)) as events:
+        return list(events)
+
+
+def finish(events: list[RunEvent]) -> RunFinished:
+    (finished,) = (event for event in events if isinstance(event, RunFinished))
+    return finished
+
+
+def sealings(recording: Recording) -> list[str]:
+    return [entry["trial_id"] for entry in recording.journal if entry["kind"] == "trial_sealed"]
+
+
+def test_each_server_is_launched_once_and_each_trial_sealed_once(options: RunOptions) -> None:
+    fake = FakeLab()
+
+    finished = finish(run(options, fake.lab()))
+
+    assert (finished.measured, finished.failed, finished.exit_status) == (4, 0, 0)
+    assert [line for line in fake.log if line.startswith("start")] == ["start ar", "start dflash"]
+    recording = open_recording(options.results)
+    assert len(sealings(recording)) == len(set(sealings(recording))) == 4
+    assert set(recording.trials["accept_len"]) == {1.0, 4.0}
+
+
+def test_the_same_command_again_measures_nothing(options: RunOptions) -> None:
+    run(options, FakeLab().lab())
+    second = FakeLab()
+
+    finished = finish(run(options, second.lab()))
+
+    assert (finished.measured, finished.already_done, finished.exit_status) == (0, 4, 0)
+    assert second.log == []
+
+
+def test_fresh_starts_a_new_recording(options: RunOptions) -> None:
+    run(options, FakeLab().lab())
+
+    again = RunOptions(matrix=options.matrix, results=options.results, fresh=True)
+    finished = finish(run(again, FakeLab().lab()))
+
+    assert finished.measured == 4
+    assert len(list(options.results.iterdir())) == 2
+
+
+def test_an_interrupted_run_stops_its_server_and_goes_on_where_it_was(options: RunOptions) -> None:
+    fake = FakeLab()
+    with closing(run_matrix(options, fake.lab())) as events:
+        finished = 0
+        for event in events:
+            finished += isinstance(event, TrialFinished)
+            if finished and isinstance(event, TrialProgress):
+                break
+
+    assert fake.log.count("close local") == 1
+    starts = sum(line.startswith("start") for line in fake.log)
+    assert starts == sum(line.startswith("stop") for line in fake.log)
+    run(options, FakeLab().lab())
+    recording = open_recording(options.results)
+    assert len(sealings(recording)) == len(set(sealings(recording))) == 4
+
+
+def test_a_server_that_does_not_load_fails_its_trials_and_the_others_go_on(
+    options: RunOptions,
+) -> None:
+    fake = FakeLab()
+    fake.fails_to_load = lambda spec: OOM if spec.speculative else None
+
+    events = run(options, fake.lab())
+
+    assert finish(events).exit_status == 3
+    assert [event.failure.pattern for event in events if isinstance(event, BlockFailed)] == [
+        "cuda_oom"
+    ]
+    trials = open_recording(options.results).trials
+    assert list(trials.loc[trials["status"] == "failed", "reason"]) == ["CUDA out of memory"] * 2
+    assert (trials["status"] == "ok").sum() == 2
+
+
+def test_failed_trials_are_tried_again_by_the_same_command(options: RunOptions) -> None:
+    broken = FakeLab()
+    broken.fails_to_load = lambda spec: OOM if spec.speculative else None
+    run(options, broken.lab())
+    mended = FakeLab()
+
+    finished = finish(run(options, mended.lab()))
+
+    assert (finished.measured, finished.already_done, finished.exit_status) == (2, 2, 0)
+    assert [line for line in mended.log if line.startswith("start")] == ["start dflash"]
+
+
+def test_a_server_that_dies_under_load_is_launched_once_more(options: RunOptions) -> None:
+    fake = FakeLab()
+    deaths = iter([OOM])
+    fake.death = lambda: next(deaths, None)
+
+    events = run(options, fake.lab())
+
+    finished = finish(events)
+    assert (finished.measured, finished.failed) == (3, 1)
+    starts = [line for line in fake.log if line.startswith("start")]
+    assert len(starts) == 3
+    assert len(set(starts)) == 2
+
+
+def test_a_trial_whose_requests_all_fail_is_failed_and_says_so(options: RunOptions) -> None:
+    fake = FakeLab()
+    fake.records = refused
+
+    finished = finish(run(options, fake.lab()))
+
+    assert finished.exit_status == 3
+    trials = open_recording(options.results).trials
+    assert set(trials["reason"]) == {"none of 3 requests succeeded"}
+    assert trials["tok_s"].isna().all()
+
+
+def test_an_unreachable_host_leaves_its_trials_to_be_measured(options: RunOptions) -> None:
+    fake = FakeLab()
+    fake.unreachable = True
+
+    events = run(options, fake.lab())
+
+    assert finish(events).exit_status == 4
+    assert [event.host for event in events if isinstance(event, HostFailed)] == ["local"]
+    assert finish(run(options, FakeLab().lab())).measured == 4
+
+
+def test_a_recording_in_use_is_refused_before_anything_starts(options: RunOptions) -> None:
+    run(options, FakeLab().lab())
+    recording = open_recording(options.results)
+    fake = FakeLab()
+
+    with Writer.resume(recording.path), pytest.raises(RecordingError, match="being written by"):
+        run(options, fake.lab())
+
+    assert fake.log == []
+
+
+def test_every_arm_gets_the_same_prompts_in_the_same_order(
+    options: RunOptions,
+) -> None:
+    fake = FakeLab()
+    orders: dict[int, list[bytes]] = {}
+    answered = fake.records
+
+    def remember(job: DriveJob) -> list[RequestRecord]:
+        assert isinstance(job.shape, Closed)
+        orders.setdefault(job.shape.concurrency, []).append(Path(job.prompts_path).read_bytes())
+        return answered(job)
+
+    fake.records = remember
+    run(options, fake.lab())
+
+    assert all(len(set(order)) == 1 and len(order) == 2 for order in orders.values())
+
+
+def test_wrong_files_start_nothing(options: RunOptions) -> None:
+    options.matrix.write_text(MATRIX.replace("temperature", "temprature"))
+
+    with pytest.raises(InputError, match="temprature"):
+        prepare(options)
+
+    assert not options.results.exists()
