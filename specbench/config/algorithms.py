@@ -6,7 +6,7 @@ from importlib import resources
 import msgspec
 
 from specbench.config.document import Problems, parse_document
-from specbench.config.records import decode
+from specbench.config.records import TOP, decode
 from specbench.config.shapes import AlgorithmsFile
 from specbench.errors import InputError
 from specbench.model.matrix import Algorithm, CommonFactor, Level
@@ -18,7 +18,7 @@ def builtin() -> AlgorithmsFile:
     text = resources.files("specbench.data").joinpath("algorithms.yaml").read_text("utf-8")
     problems = Problems()
     tree = parse_document(text, "algorithms.yaml", problems)
-    table = decode(tree, AlgorithmsFile, problems, "the file") if tree else None
+    table = decode(tree, AlgorithmsFile, problems, TOP) if tree else None
     problems.raise_any()
     if table is None:
         raise InputError("the table of algorithms that ships is damaged")

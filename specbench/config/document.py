@@ -75,23 +75,40 @@ class Entries:
 Node = Scalar | Items | Entries
 
 
+MOST_ERRORS = 50
+
+
 @dataclass(slots=True)
 class Problems:
-    """Collects errors, each once (an alias repeats its own), so that one reading reports all."""
+    """Collects errors, each once (an alias repeats its own), so that one reading reports all.
 
-    found: list[InputError] = field(default_factory=list)
+    Of a value that cannot be read nothing else is said: its other errors would only follow.
+    """
 
-    def add(self, what: str, place: Place | str, hint: str | None = None) -> None:
+    found: dict[tuple[Place, str], str | None] = field(default_factory=dict)
+    unreadable: set[Place] = field(default_factory=set)
+
+    def add(self, what: str, place: Place, hint: str | None = None) -> None:
         """Note an error of the user at a place."""
-        if all(error.what != what or error.where != str(place) for error in self.found):
-            self.found.append(InputError(what, where=str(place), hint=hint))
+        if place not in self.unreadable:
+            self.found.setdefault((place, what), hint)
+
+    def add_unreadable(self, what: str, place: Place, hint: str) -> None:
+        """Note that a value has no meaning at all."""
+        self.add(what, place, hint)
+        self.unreadable.add(place)
 
     def raise_any(self) -> None:
-        """Raise what was found: one error as itself, several together."""
-        if len(self.found) == 1:
-            raise self.found[0]
-        if self.found:
-            raise InputErrors(self.found[:50])
+        """Raise what was found, in the order of the file: one error as itself, several together."""
+        in_order = sorted(self.found.items(), key=lambda item: (item[0][0].line, item[0][0].column))
+        errors = [InputError(what, where=str(at), hint=h) for (at, what), h in in_order]
+        if len(errors) > MOST_ERRORS:
+            more = f"and {len(errors) - MOST_ERRORS} more errors"
+            errors = [*errors[:MOST_ERRORS], InputError(more)]
+        if len(errors) == 1:
+            raise errors[0]
+        if errors:
+            raise InputErrors(errors)
 
 
 def read_text(path: str | Path) -> str:
@@ -176,10 +193,10 @@ def _syntax_error(error: yaml.MarkedYAMLError, text: str, path: str) -> InputErr
     what = error.problem or error.context or "not YAML"
     lines = text.splitlines()
     line = lines[place.line - 1] if place.line <= len(lines) else ""
-    hint = f"while reading {error.context.removeprefix('while ')}" if error.context else None
+    hint = error.context if error.context != what else None
     if "'\\t'" in what or line[: place.column].strip(" ").startswith("\t"):
         what, hint = "a tab cannot indent YAML", "indent with spaces"
-    elif what == "found undefined alias" or "undefined alias" in what:
+    elif "undefined alias" in what:
         hint = "define the anchor (&name) above the alias (*name)"
     return InputError(what, where=str(place), hint=hint)
 
@@ -232,7 +249,7 @@ class _Converter:
             try:
                 value = read_scalar(text)
             except Unreadable as error:
-                self.problems.add(str(error), place, error.hint)
+                self.problems.add_unreadable(str(error), place, error.hint)
         return Scalar(place, value, text, plain, exact)
 
     def entries(self, node: yaml.MappingNode, depth: int) -> dict[str, tuple[Place, Node]]:

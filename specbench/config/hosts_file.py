@@ -11,6 +11,7 @@ import msgspec
 
 from specbench.config.document import Entries, Problems, parse_document, read_text
 from specbench.config.records import (
+    TOP,
     decode,
     key_place,
     plain,
@@ -94,7 +95,7 @@ def parse_hosts(
         refuse_literal_secrets(raw, problems, advice)
     tree = cast("Entries", resolved(raw, problems, os.environ if environ is None else environ))
     refuse_control_characters(tree, problems)
-    shape = decode(tree, HostsFile, problems, "the file")
+    shape = decode(tree, HostsFile, problems, TOP)
     problems.raise_any()
     hosts: dict[str, Host] = {}
     if shape is not None:

@@ -86,6 +86,7 @@ def decode_factors(tree: Entries, problems: Problems) -> Factors:
         return {}
     place, node = tree.entries["factors"]
     if not isinstance(node, Entries):
+        problems.add("factors must be a mapping: factor: [levels]", node.place)
         return {}
     if len(node.entries) > MOST_FACTORS:
         problems.add(f"more than {MOST_FACTORS} factors", place)
@@ -94,7 +95,7 @@ def decode_factors(tree: Entries, problems: Problems) -> Factors:
     for name, (at, value) in node.entries.items():
         _check_name(name, at, problems)
         levels = tuple(_levels(name, value, problems))
-        if not levels:
+        if not levels and isinstance(value, Items) and not value.items:
             problems.add(f"factor {name!r} has no levels", value.place, "list at least one")
         factors[name] = levels
     if "algorithm" not in factors:
@@ -115,7 +116,8 @@ def _levels(name: str, node: Node, problems: Problems) -> Iterable[Level]:
     seen: list[Level] = []
     for scalar in scalars:
         if not isinstance(scalar, Scalar):
-            continue  # the shape has refused it
+            problems.add(f"{name}: a level is a text, a number, true, false or null", scalar.place)
+            continue
         value = _level(name, scalar, problems)
         if value in seen:
             problems.add(f"{name}: the level {value!r} stands here twice", scalar.place)
@@ -127,9 +129,8 @@ def _levels(name: str, node: Node, problems: Problems) -> Iterable[Level]:
 def _level(name: str, scalar: Scalar, problems: Problems) -> Level:
     value = scalar.value
     if scalar.plain and isinstance(value, str) and value.lower() == "none":
-        problems.add(
-            f"{name}: {value} would be a text", scalar.place, 'write null, or quote it: "none"'
-        )
+        hint = 'write null, or quote it: "none"'
+        problems.add_unreadable(f"{name}: {value} would be a text", scalar.place, hint)
     if name not in FACTOR_TYPES:
         return value
     if value is None and name in LOAD_FACTORS:
@@ -149,9 +150,11 @@ def decode_include(
     node = tree.entries["include"][1] if "include" in tree.entries else None
     cells: list[Factors] = []
     expressions: list[str] = []
+    if node is not None and not isinstance(node, Items):
+        problems.add("include must be a list", node.place)
     for item in node.items if isinstance(node, Items) else ():
         match item:
-            case Scalar():
+            case Scalar() if isinstance(item.value, str):
                 expressions.append(item.text)
             case Entries():
                 cells.append(
@@ -161,5 +164,6 @@ def decode_include(
                     }
                 )
             case _:
-                continue
+                what = "include takes mappings (cells to add) and expressions (one must hold)"
+                problems.add(what, item.place)
     return tuple(cells), tuple(expressions)

@@ -5,7 +5,7 @@ from pathlib import Path
 from specbench.config.algorithms import builtin, common_factors, extended
 from specbench.config.document import Entries, Problems, parse_document, read_text
 from specbench.config.levels import decode_factors, decode_include
-from specbench.config.records import decode, key_place, place_of, refuse_control_characters
+from specbench.config.records import TOP, decode, key_place, place_of, refuse_control_characters
 from specbench.config.rules import check_rules
 from specbench.config.shapes import Depth, MatrixFile
 from specbench.errors import InputError
@@ -34,11 +34,12 @@ def parse_matrix(text: str, path: str = "matrix.yaml") -> Matrix:
         problems.raise_any()
         raise InputError("the file is empty", where=f"{path}:1:1")
     refuse_control_characters(tree, problems)
-    shape = decode(tree, MatrixFile, problems, "the file")
-    algorithms = _algorithms(tree, shape, problems)
     factors = decode_factors(tree, problems)
     include, keep = decode_include(tree, problems)
-    if shape is not None and not problems.found:
+    elsewhere: dict[str, object] = {"factors": {}, "include": []}
+    shape = decode(tree, MatrixFile, problems, TOP, elsewhere=elsewhere)
+    algorithms = _algorithms(tree, shape, problems)
+    if shape is not None:
         matrix = _matrix(shape, tree, algorithms)
         fields = {name: getattr(matrix, name) for name in matrix.__struct_fields__}
         fields |= {
@@ -64,7 +65,7 @@ def _algorithms(
     except InputError as error:
         name = error.where or ""
         problems.add(error.what, key_place(tree, "algorithms", name), error.hint)
-        return {}
+        return builtin().algorithms
 
 
 def _matrix(shape: MatrixFile, tree: Entries, algorithms: dict[str, Algorithm]) -> Matrix:

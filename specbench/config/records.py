@@ -1,15 +1,19 @@
 """A YAML tree to frozen records: types and bounds from the records' own annotations."""
 
 import re
-from collections.abc import Iterable
-from typing import Any, TypeVar, get_args, get_origin
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import msgspec
+from msgspec import UNSET
 
 from specbench.config.document import Entries, Items, Node, Place, Problems, Scalar
 from specbench.errors import nearest
 
 Record = TypeVar("Record", bound=msgspec.Struct)
+
+TOP = "the file"
 
 _STEP = re.compile(r"\.([A-Za-z_][A-Za-z0-9_]*)|\[(\d+)\]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
@@ -55,36 +59,46 @@ def refuse_control_characters(tree: Node, problems: Problems) -> None:
             problems.add("the text holds a control character", leaf.place, "take it out")
 
 
-def decode(node: Node, kind: type[Record], problems: Problems, what: str) -> Record | None:
-    """Decode a mapping as a record; None when `problems` says why not.
+def decode(
+    node: Node,
+    kind: type[Record],
+    problems: Problems,
+    what: str,
+    *,
+    elsewhere: Mapping[str, Any] = MappingProxyType({}),
+) -> Record | None:
+    """Decode a mapping as a record; None when a key that it needs is missing or wrong.
 
-    Every field is decoded by itself, so that one wrong entry does not hide another.
+    Every field is decoded by itself and a wrong one is left out after it was noted, so that one
+    wrong entry does not hide another. `elsewhere` has the fields that are decoded by other means.
     """
     if not isinstance(node, Entries):
         problems.add(f"{what} must be a mapping", node.place)
         return None
     known = {field.encode_name: field for field in msgspec.structs.fields(kind)}
     values: dict[str, Any] = {}
-    complete = True
     for name, (place, value) in node.entries.items():
-        if name.startswith("x-") and what == "the file":
+        if name.startswith("x-") and what == TOP:
             continue
         if name not in known:
-            problems.add(f"unknown key {name!r}", place, nearest(name, known, noun="keys"))
-            continue
-        count = len(problems.found)
-        values[known[name].name] = _field(value, known[name].type, problems, name)
-        complete &= len(problems.found) == count
-    missing = [name for name, field in known.items() if field.required and name not in node.entries]
-    for name in missing:
+            problems.add(f"unknown key {name!r:.60}", place, nearest(name, known, noun="keys"))
+        elif name in elsewhere:
+            values[name] = elsewhere[name]
+        else:
+            decoded = _field(value, known[name].type, problems, name)
+            if decoded is not UNSET and value.place not in problems.unreadable:
+                values[name] = decoded
+    needed = {name for name, field in known.items() if field.required}
+    for name in sorted(needed - set(node.entries)):
         problems.add(f"{what} needs the key {name!r}", node.place)
-    return kind(**values) if complete and not missing else None
+    return kind(**values) if needed <= set(values) else None
 
 
 def _field(node: Node, kind: Any, problems: Problems, name: str) -> Any:
-    """Decode one value: records and mappings of records go deeper, everything else converts."""
+    """Decode one value, UNSET where it is wrong; records and mappings of records go deeper."""
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        return decode(node, kind, problems, name)
+        record = decode(node, kind, problems, name)
+        return UNSET if record is None else record
     if get_origin(kind) is dict and isinstance(node, Entries):
         of = get_args(kind)[1]
         if of is str:
@@ -113,8 +127,20 @@ def _convert(node: Node, kind: Any, problems: Problems, name: str) -> Any:
     except (msgspec.ValidationError, OverflowError) as error:
         message, _, path = str(error).partition(" - at `$")
         at = _locate(node, path.rstrip("`"))
-        problems.add(f"{name}: {in_words(message, at)}", at.place, _advice(message, at))
-        return None
+        choices = _choices(kind)
+        if message.startswith("Invalid enum value") and isinstance(at, Scalar):
+            hint = nearest(at.text, choices, noun="choices")
+            problems.add(f"{name}: {at.text!r:.60} is none of the choices", at.place, hint)
+        else:
+            problems.add(f"{name}: {in_words(message, at)}", at.place, _advice(message, at))
+        return UNSET
+
+
+def _choices(kind: Any) -> list[str]:
+    """Return the texts of every Literal in a type."""
+    if get_origin(kind) is Literal:
+        return [choice for choice in get_args(kind) if isinstance(choice, str)]
+    return [choice for part in get_args(kind) for choice in _choices(part)]
 
 
 def _locate(node: Node, path: str) -> Node:

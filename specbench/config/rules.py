@@ -51,7 +51,7 @@ def _check_names(matrix: Matrix, tree: Entries, problems: Problems) -> None:
 
 
 def _algorithm_levels(tree: Entries) -> list[tuple[Level, Place]]:
-    nodes = [tree.entries["factors"][1]]
+    nodes = [tree.entries["factors"][1]] if "factors" in tree.entries else []
     include = tree.entries.get("include")
     if include and isinstance(include[1], Items):
         nodes += include[1].items
