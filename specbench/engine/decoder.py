@@ -8,18 +8,26 @@ import numpy as np
 from specbench.engine.attention import Forward, forward
 from specbench.engine.coins import CoinSource
 from specbench.engine.draft_model import DraftModel
-from specbench.engine.drafters import DDTreeDrafter, DFlashDrafter, Drafter, NoDrafter
+from specbench.engine.drafters import (
+    DDTreeDrafter,
+    DFlashDrafter,
+    Drafter,
+    NoDrafter,
+    SampledChainDrafter,
+    StepTreeDrafter,
+)
 from specbench.engine.faults import break_seams
 from specbench.engine.features import REACH
 from specbench.engine.finish import end_tokens
 from specbench.engine.lm import LanguageModel
 from specbench.engine.logprobs import token_logprob
+from specbench.engine.ngram import NgramDrafter
 from specbench.engine.noise import Kernel, Noise, NoiseConfig
 from specbench.engine.prefill import extend_caches, last_row_logits, scored_rows
 from specbench.engine.sampling import draw
 from specbench.engine.seams import Round, Seams
 from specbench.engine.sequence import LogprobWish, Sequence, TokenLogprob, tokens_before
-from specbench.engine.speculation import SpeculationConfig
+from specbench.engine.speculation import STANDALONE_REACH, SpeculationConfig
 from specbench.engine.target_rows import TargetRows
 from specbench.engine.trees import Trees
 from specbench.engine.verify import Coins, Thresholds, Walk, split_trees
@@ -63,6 +71,9 @@ class Decoder:
             self.spec.accept_threshold_single, self.spec.accept_threshold_acc
         )
         self.seams = break_seams(Seams(), faults)
+        self._reject = (
+            self.seams.block if self.spec.use_block_verification else self.seams.rejection
+        )
         self._noise = Noise(NoiseConfig() if deterministic or noise is None else noise)
         self._drafter = make_drafter(language, self.spec, seed)
         self._coins = CoinSource(seed, deterministic)
@@ -111,7 +122,7 @@ class Decoder:
 
     def step(self, sequences: list[Sequence]) -> list[Emission]:
         """Run one decode step, or one round of draft and verification, for all sequences."""
-        trees = self._drafter.propose(sequences)
+        trees = self.seams.drafted(self._drafter.propose(sequences))
         lengths = np.array([sequence.kv.length for sequence in sequences])
         visible = self.seams.visible(trees)
         positions = self.seams.positions(lengths, trees)
@@ -176,21 +187,28 @@ class Decoder:
                 tree.tokens,
                 parents[row],
                 best[block],
+                self.seams.shape,
+                self.seams.drafted_above,
             )
-            judged = Round(sequence, tree, len(sequences), rows)
-            walk = self.seams.walked(judged, self._judge(judged, coins[row]))
+            drawn = trees.drawn_from
+            proposal = drawn.of_chain(row, self.language.vocab_size) if drawn else None
+            judged = Round(sequence, tree, len(sequences), rows, coins[row], proposal)
+            walk = self.seams.walked(judged, self._judge(judged))
             _commit(sequence, run, row, self.seams.commit(judged, walk))
             tokens = [*(tree.tokens[node] for node in walk.path), walk.bonus]
-            self.seams.count(sequence, len(walk.path), width - 1)
+            self.seams.count(sequence, len(walk.path), self.spec.num_draft_tokens - 1)
             emissions.append(
                 self._emit(sequence, tokens, [0, *walk.path], rows, accepted=len(walk.path))
             )
         return emissions
 
-    def _judge(self, judged: Round, coins: Coins) -> Walk:
-        if judged.rows.params.greedy:
-            return self.seams.greedy(judged.tree, judged.rows.argmax)
-        return self.seams.sampling(judged.tree, judged.rows.distribution, coins, self.thresholds)
+    def _judge(self, judged: Round) -> Walk:
+        rows = judged.rows
+        if rows.params.greedy:
+            return self.seams.greedy(judged.tree, rows.argmax)
+        if judged.proposal is not None:
+            return self._reject(judged.tree, rows.distribution, judged.proposal, judged.coins)
+        return self.seams.sampling(judged.tree, rows.distribution, judged.coins, self.thresholds)
 
     def _ends(self, sequence: Sequence) -> tuple[int, ...]:
         return end_tokens(sequence, self.language.tokenizer.eos_id)
@@ -225,16 +243,25 @@ class Decoder:
 
 def make_drafter(language: LanguageModel, spec: SpeculationConfig, seed: int) -> Drafter:
     """Return the drafter of a configuration."""
+    model = DraftModel(language, spec.quality)
+    drafter: Drafter
     match spec.algorithm:
         case "ar":
-            return NoDrafter()
+            drafter = NoDrafter()
         case "dflash":
-            return DFlashDrafter(DraftModel(language, spec.quality), spec.num_draft_tokens)
+            drafter = DFlashDrafter(model, spec.num_draft_tokens)
         case "ddtree":
-            model = DraftModel(language, spec.quality)
-            return DDTreeDrafter(model, spec.num_steps, spec.num_draft_tokens - 1, spec.topk)
-        case other:
-            raise NotImplementedError(other)
+            drafter = DDTreeDrafter(model, spec.num_steps, spec.num_draft_tokens - 1, spec.topk)
+        case "eagle" if spec.samples_drafts:
+            drafter = SampledChainDrafter(model, spec.num_steps, seed)
+        case "eagle":
+            drafter = StepTreeDrafter(model, spec.step_shape)
+        case "standalone":
+            alone = DraftModel(language, spec.quality, reach=STANDALONE_REACH)
+            drafter = StepTreeDrafter(alone, spec.step_shape)
+        case "ngram":
+            drafter = NgramDrafter(spec.num_draft_tokens, spec.topk)
+    return drafter
 
 
 def _commit(sequence: Sequence, run: Forward, row: int, nodes: list[int]) -> None:

@@ -4,7 +4,7 @@ A drafter sees the tokens emitted so far and nothing of the target's cache: what
 the verifier's output has the target's distribution.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -12,19 +12,23 @@ from numpy.typing import NDArray
 
 from specbench.engine.draft_model import DraftModel
 from specbench.engine.sequence import Sequence
-from specbench.engine.tree_builders import best_first_trees
-from specbench.engine.trees import Trees, chain_trees
+from specbench.engine.tree_builders import StepShape, best_first_trees, step_trees
+from specbench.engine.trees import Proposals, Trees, chain_trees
 from specbench.engine.weights import Floats
 
 Ints = NDArray[np.int64]
 
 
 class Drafter(Protocol):
-    """Proposes trees; `flush` forgets what was learnt across requests."""
+    """What the decoder needs of a drafter."""
 
-    def propose(self, sequences: list[Sequence]) -> Trees: ...
+    def propose(self, sequences: list[Sequence]) -> Trees:
+        """Return one tree for each sequence."""
+        ...
 
-    def flush(self) -> None: ...
+    def flush(self) -> None:
+        """Forget what was learnt across requests."""
+        ...
 
 
 @dataclass(slots=True)
@@ -103,3 +107,69 @@ def current_tokens(sequences: list[Sequence]) -> Ints:
 def recent_tokens(sequences: list[Sequence]) -> Ints:
     """Return the tokens before the roots (S, REACH), nearest first."""
     return np.array([sequence.recent() for sequence in sequences], dtype=np.int64)
+
+
+@dataclass(slots=True)
+class StepTreeDrafter:
+    """EAGLE's step tree; with an independent model of shorter reach, STANDALONE."""
+
+    model: DraftModel
+    shape: StepShape
+
+    def propose(self, sequences: list[Sequence]) -> Trees:
+        """Return the step trees."""
+        roots = current_tokens(sequences)
+        return step_trees(self.model, roots, recent_tokens(sequences), self.shape)
+
+    def flush(self) -> None:
+        """Nothing is learnt across requests."""
+
+
+@dataclass(slots=True)
+class SampledChainDrafter:
+    """Chains sampled from the draft at each request's temperature, for p/q verification.
+
+    Greedy requests get the argmax chain. q is the draft's distribution over its candidates.
+    """
+
+    model: DraftModel
+    num_steps: int
+    seed: int = 0
+    _generator: np.random.Generator = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._generator = np.random.default_rng(self.seed)
+
+    def propose(self, sequences: list[Sequence]) -> Trees:
+        """Return sampled chains and what they were drawn from."""
+        roots, context = current_tokens(sequences), recent_tokens(sequences)
+        heat = np.array([0.0 if s.params.greedy else s.params.temperature for s in sequences])
+        current = roots
+        drafted: list[Ints] = [roots]
+        candidates: list[Ints] = []
+        probabilities: list[NDArray[np.float64]] = []
+        for depth in range(1, self.num_steps + 1):
+            tokens, logprobs = self.model.candidates(current, context, depth)
+            chances = _at_temperature(logprobs, heat)
+            coins = self._generator.random(len(sequences))
+            chosen = (np.cumsum(chances, axis=1) > coins[:, None]).argmax(axis=1)
+            context = np.concatenate([current[:, None], context[:, :-1]], axis=1)
+            current = tokens[np.arange(len(sequences)), chosen]
+            drafted.append(current)
+            candidates.append(tokens)
+            probabilities.append(chances)
+        proposals = Proposals(np.stack(candidates, axis=1), np.stack(probabilities, axis=1))
+        return replace(chain_trees(np.stack(drafted, axis=1)), drawn_from=proposals)
+
+    def flush(self) -> None:
+        """Nothing is learnt across requests."""
+
+
+def _at_temperature(logprobs: Floats, heat: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return probabilities (S, K) of sorted candidates; heat 0 puts all on the first."""
+    scaled = logprobs.astype(np.float64) - logprobs[:, :1]
+    hot = np.maximum(heat, 1e-9)[:, None]
+    chances = np.exp(scaled / hot)
+    chances[heat == 0.0, 1:] = 0.0
+    normalised: NDArray[np.float64] = chances / chances.sum(axis=1, keepdims=True)
+    return normalised

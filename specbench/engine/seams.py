@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from specbench.engine import finish, trees, verify
 from specbench.engine.coins import CoinArray
-from specbench.engine.sampling import SamplingParams
+from specbench.engine.sampling import Distribution, Row, SamplingParams, target_distribution
 from specbench.engine.sequence import Finish, KvCache, Sequence, TokenLogprob
-from specbench.engine.target_rows import TargetRows
+from specbench.engine.target_rows import TargetRows, drafted_above
 from specbench.engine.trees import Ints, Mask, Trees
-from specbench.engine.verify import Coins, Target, Thresholds, Tree, Walk
+from specbench.engine.verify import Coins, Proposal, Target, Thresholds, Tree, Walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,12 @@ class Round:
     tree: Tree
     batch: int  # sequences in the step
     rows: TargetRows
+    coins: Coins
+    proposal: Proposal | None = None  # set when the drafts were sampled
+
+
+def _same_trees(drafted: Trees) -> Trees:
+    return drafted
 
 
 def _same_params(params: SamplingParams) -> SamplingParams:
@@ -64,12 +70,17 @@ class Seams:
     """The replaceable steps, in the order in which a request meets them."""
 
     reuse: Callable[[KvCache], KvCache] = _same_cache
+    drafted: Callable[[Trees], Trees] = _same_trees
     visible: Callable[[Trees], Mask] = trees.ancestors_visible
     positions: Callable[[Ints, Trees], Ints] = trees.depth_positions
     judge_by: Callable[[SamplingParams], SamplingParams] = _same_params
+    shape: Callable[[Row, SamplingParams], Distribution] = target_distribution
+    drafted_above: Callable[[TargetRows, int], list[int]] = drafted_above
     coins: Callable[[CoinArray, CoinArray], tuple[CoinArray, CoinArray]] = _same_coins
     greedy: Callable[[Tree, Callable[[int], int]], Walk] = verify.greedy_walk
     sampling: Callable[[Tree, Target, Coins, Thresholds], Walk] = verify.sampling_walk
+    rejection: Callable[[Tree, Target, Proposal, Coins], Walk] = verify.rejection_walk
+    block: Callable[[Tree, Target, Proposal, Coins], Walk] = verify.block_walk
     walked: Callable[[Round, Walk], Walk] = _same_walk
     commit: Callable[[Round, Walk], list[int]] = _accepted_rows
     truncate: Callable[[Sequence, list[int], int], tuple[list[int], Finish | None]] = (

@@ -114,6 +114,7 @@ class Sequence:
     last_accepted: int = 0
     finish: Finish | None = None
     generated: Counter[int] = field(default_factory=Counter)  # filled only if penalties ask
+    draft_state: object | None = None  # what a drafter that reads along keeps
 
     @property
     def current(self) -> int:

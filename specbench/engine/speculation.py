@@ -3,8 +3,11 @@
 from dataclasses import dataclass
 from typing import Literal, Self
 
+from specbench.engine.tree_builders import StepShape
+
 Algorithm = Literal["ar", "dflash", "ddtree", "eagle", "standalone", "ngram"]
 
+STANDALONE_REACH = 1  # tokens before the current one that the independent draft model sees
 CHECKPOINT_BLOCK = 16  # block size that the DFlash draft "was trained with", root included
 
 
@@ -26,6 +29,16 @@ class SpeculationConfig:
     accept_threshold_acc: float = 1.0
     use_rejection_sampling: bool = False
     use_block_verification: bool = False
+
+    @property
+    def samples_drafts(self) -> bool:
+        """Whether drafts are sampled and verified by p / q, which needs chains."""
+        return self.use_rejection_sampling or self.use_block_verification
+
+    @property
+    def step_shape(self) -> StepShape:
+        """The shape of EAGLE's tree."""
+        return StepShape(self.num_steps, self.topk, self.num_draft_tokens)
 
     @classmethod
     def ar(cls) -> Self:

@@ -1,7 +1,7 @@
 """The target's rows of one sequence's tree, adjusted and shaped as its request asks."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from specbench.engine.sampling import (
@@ -29,6 +29,8 @@ class TargetRows:
     tokens: Sequence[int] = ()  # of the nodes
     parents: Sequence[int] = ()
     best: Sequence[int] | None = None  # argmax of the raw rows, when the batch has computed it
+    shape: Callable[[Row, SamplingParams], Distribution] = target_distribution
+    drafted: Callable[["TargetRows", int], list[int]] | None = None
     _adjusted: dict[int, Row] = field(default_factory=dict)
 
     def logits(self, node: int) -> Row:
@@ -38,7 +40,8 @@ class TargetRows:
             return raw
         row = self._adjusted.get(node)
         if row is None:
-            seen = self.generated + Counter(self._drafted_down_to(node))
+            above = (self.drafted or drafted_above)(self, node)
+            seen = self.generated + Counter(above)
             row = adjust_logits(self.raw[node], self.params, seen, self.ends)
             self._adjusted[node] = row
         return row
@@ -51,11 +54,13 @@ class TargetRows:
 
     def distribution(self, node: int) -> Distribution:
         """Return the distribution of the token after a node."""
-        return target_distribution(self.logits(node), self.params)
+        return self.shape(self.logits(node), self.params)
 
-    def _drafted_down_to(self, node: int) -> list[int]:
-        drafted = []
-        while node > 0:
-            drafted.append(self.tokens[node])
-            node = self.parents[node]
-        return drafted
+
+def drafted_above(rows: TargetRows, node: int) -> list[int]:
+    """Return the drafted tokens from a node up to, but without, the root."""
+    drafted = []
+    while node > 0:
+        drafted.append(rows.tokens[node])
+        node = rows.parents[node]
+    return drafted

@@ -5,10 +5,12 @@ Both forms of the best-first tree stand here: `best_first_paths` is the definiti
 """
 
 import heapq
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from specbench.engine.draft_model import DraftModel
 from specbench.engine.trees import NO_NODE, Trees, link_trees
 from specbench.engine.weights import Floats
 
@@ -71,6 +73,54 @@ def best_first_trees(
         np.concatenate(tokens, axis=1),
         budget,
     )
+
+
+def step_trees(model: DraftModel, roots: Ints, context: Ints, shape: "StepShape") -> Trees:
+    """Build EAGLE's step trees (arXiv 2401.15077, 2406.16858): the draft sees each node's own path.
+
+    In each step the topk best nodes of the step before get topk children each; in the end the best
+    nodes of all steps are kept. roots: (S,); context: (S, REACH) before the roots.
+    """
+    count, topk = len(roots), shape.topk
+    rows = np.arange(count)[:, None]
+    frontier = np.zeros((count, 1), dtype=np.float32)
+    current, before = roots[:, None], context[:, None, :]
+    numbers = np.zeros((count, 1), dtype=np.int64)
+    scores: list[Floats] = []
+    parents: list[Ints] = []
+    tokens: list[Ints] = []
+    offset = 1
+    for step in range(1, shape.num_steps + 1):
+        width = current.shape[1]
+        found, logprobs = model.candidates(current.ravel(), before.reshape(count * width, -1), step)
+        flat = (frontier[:, :, None] + logprobs[:, :topk].reshape(count, width, topk)).reshape(
+            count, -1
+        )
+        flat_tokens = found[:, :topk].reshape(count, -1)
+        scores.append(flat)
+        parents.append(np.repeat(numbers, topk, axis=1))
+        tokens.append(flat_tokens)
+        kept = np.argsort(-flat, axis=1, kind="stable")[:, :topk]
+        parent = kept // topk
+        before = np.concatenate([current[rows, parent][:, :, None], before[rows, parent, :-1]], 2)
+        frontier, current = flat[rows, kept], flat_tokens[rows, kept]
+        numbers, offset = offset + kept, offset + flat.shape[1]
+    return _best_of(
+        roots,
+        np.concatenate(scores, axis=1),
+        np.concatenate(parents, axis=1),
+        np.concatenate(tokens, axis=1),
+        shape.num_draft_tokens - 1,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StepShape:
+    """EAGLE's three numbers: steps, branches of a step, and nodes kept, root included."""
+
+    num_steps: int
+    topk: int
+    num_draft_tokens: int
 
 
 def _best_of(roots: Ints, scores: Floats, parents: Ints, tokens: Ints, budget: int) -> Trees:

@@ -4,6 +4,7 @@ Node 0 is the root: the token emitted last. Parents stand before their children.
 without siblings; plain decoding is a tree of one node.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,24 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 NO_NODE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Proposals:
+    """The distributions that the drafts of chains were sampled from, on their K candidates."""
+
+    tokens: Ints  # (S, N - 1, K), different within a row
+    probabilities: NDArray[np.float64]  # (S, N - 1, K), each row sums to 1
+
+    def of_chain(self, row: int, vocab_size: int) -> Callable[[int], NDArray[np.float64]]:
+        """Return node -> what its child was drawn from, over the whole vocabulary."""
+
+        def proposal(node: int) -> NDArray[np.float64]:
+            dense = np.zeros(vocab_size)
+            dense[self.tokens[row, node]] = self.probabilities[row, node]
+            return dense
+
+        return proposal
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +43,7 @@ class Trees:
     first_child: Ints  # NO_NODE for a leaf
     next_sibling: Ints
     sizes: Ints  # (S,) nodes that are not padding
+    drawn_from: "Proposals | None" = None  # set when the drafts were sampled and not chosen
 
     @property
     def width(self) -> int:

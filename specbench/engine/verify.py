@@ -13,6 +13,7 @@ from specbench.engine.sampling import Distribution, draw
 from specbench.engine.trees import NO_NODE, Trees
 
 Target = Callable[[int], Distribution]  # row of a node -> the target's distribution after it
+Proposal = Callable[[int], Distribution]  # node of a chain -> what its child was drawn from
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,20 +138,50 @@ def _without(probs: Distribution, rejected: list[int]) -> Distribution:
     return residual if residual.any() else probs
 
 
-def rejection_walk(
-    tree: Tree, target: Target, proposal: Callable[[int], Distribution], coins: Coins
-) -> Walk:
+def rejection_walk(tree: Tree, target: Target, proposal: Proposal, coins: Coins) -> Walk:
     """Verify a chain whose tokens were sampled from `proposal`: accept with min(1, p / q).
 
     Leviathan et al., arXiv 2211.17192; Chen et al., arXiv 2302.01318. After a rejection the bonus
-    token is drawn from relu(p - q). proposal(i) is the distribution that node i + 1 was drawn from.
+    token is drawn from relu(p - q). proposal(i) is what the child of node i was drawn from.
     """
     path: list[int] = []
     for node in range(len(tree.tokens) - 1):
         token = tree.tokens[node + 1]
         probs, drafted = target(node), proposal(node)
         if coins.nodes[node] * drafted[token] >= probs[token]:
-            residual = np.maximum(probs - drafted, 0.0)
-            return Walk(path, draw(residual if residual.any() else probs, coins.final))
+            return Walk(path, draw(_excess(probs, drafted), coins.final))
         path.append(node + 1)
     return Walk(path, draw(target(len(path)), coins.final))
+
+
+def block_walk(tree: Tree, target: Target, proposal: Proposal, coins: Coins) -> Walk:
+    """Verify a sampled chain as one block: never accepts less than `rejection_walk` on average.
+
+    Sun et al., arXiv 2403.10444, algorithm 2. `kept` is p_i = min(1, p_{i-1} M_b / M_s), the
+    probability that the prefix of length i is worth keeping; the longest prefix that its coin
+    accepts stays, and the bonus token is drawn from relu(p_i M_b - M_s) after it.
+    """
+    drafted = len(tree.tokens) - 1
+    kept = [1.0]
+    length = 0
+    for node in range(1, drafted + 1):
+        token = tree.tokens[node]
+        ratio = float(target(node - 1)[token]) / float(proposal(node - 1)[token])
+        kept.append(min(kept[-1] * ratio, 1.0))
+        accept = kept[node]
+        if node < drafted:
+            excess = float(np.maximum(kept[node] * target(node) - proposal(node), 0.0).sum())
+            total = excess + 1.0 - kept[node]
+            accept = excess / total if total > 0.0 else 1.0
+        if coins.nodes[node - 1] < accept:
+            length = node
+    last = target(length)
+    if length < drafted:
+        last = _excess(kept[length] * last, proposal(length))
+    return Walk(list(range(1, length + 1)), draw(last, coins.final))
+
+
+def _excess(probs: Distribution, drafted: Distribution) -> Distribution:
+    """Return relu(probs - drafted), or probs when rounding leaves nothing of it."""
+    excess = np.maximum(probs - drafted, 0.0)
+    return excess if excess.any() else probs
