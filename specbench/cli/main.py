@@ -4,6 +4,7 @@ import sys
 
 import typer
 
+from specbench.cli.engine import engine
 from specbench.cli.plan import plan
 from specbench.cli.run import run
 from specbench.cli.schema import schema
@@ -23,6 +24,7 @@ app.command()(run)
 app.command()(plan)
 app.command()(status)
 app.command()(schema)
+app.add_typer(engine, name="engine")
 
 
 @app.callback(invoke_without_command=True)

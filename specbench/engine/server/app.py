@@ -5,6 +5,7 @@ import hmac
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from specbench.engine.sampling import SamplingParams
 from specbench.engine.server import info, metrics
 from specbench.engine.server.backend import Backend
 from specbench.engine.server.http import (
@@ -20,7 +21,6 @@ from specbench.engine.server.native import generate
 from specbench.engine.server.openai import chat_completions, completions
 from specbench.engine.server.request import Wish
 from specbench.engine.server.wire import read_json
-from specbench.engine.sampling import SamplingParams
 
 Handler = Callable[[Backend, Exchange], Awaitable[None]]
 HEALTH_TIMEOUT_S = 20.0
@@ -123,13 +123,19 @@ async def _set_internal_state(backend: Backend, exchange: Exchange) -> None:
     """Change accept thresholds while serving; the accept statistics start anew."""
     given = read_json(await exchange.body()).get("server_args")
     names = ("speculative_accept_threshold_single", "speculative_accept_threshold_acc")
-    known = isinstance(given, dict) and bool(given) and all(
-        key in names and isinstance(value, (int, float)) and 0 <= value <= 1
-        for key, value in given.items()
+    known = (
+        isinstance(given, dict)
+        and bool(given)
+        and all(
+            key in names and isinstance(value, (int, float)) and 0 <= value <= 1
+            for key, value in given.items()
+        )
     )
     if known and isinstance(given, dict):
         backend.args |= given
-        backend.scheduler.decoder.set_thresholds(*(float(backend.args[name]) for name in names))
+        backend.scheduler.machine.decoder.set_thresholds(
+            *(float(backend.args[name]) for name in names)
+        )
         backend.scheduler.statistics.flush()
     await exchange.json([known])
 
@@ -176,7 +182,7 @@ def authorised(args: dict[str, Any], path: str, header: str) -> bool:
 
 
 def error_body(path: str, error: BadRequest) -> Any:
-    """An error in the shape of its endpoint: OpenAI's object, or SGLang's own."""
+    """Shape an error as its endpoint does: OpenAI's object, or SGLang's own."""
     if error.status == 404:
         return {"detail": "Not Found"}
     if path.startswith("/v1/"):

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from specbench.engine import faults as computation
+from specbench.engine.faults import list_faults
 from specbench.engine.server import log
 from specbench.engine.server.constraints import resolve
 from specbench.engine.server.faults import SERVER_FAULTS
@@ -19,7 +19,9 @@ SECRETS = ("--api-key", "--admin-api-key")
 
 def fault_lines() -> list[str]:
     """Every fault with its sentence: those of the computation, then those of the server."""
-    faults = [(fault.name, fault.sentence) for fault in getattr(computation, 'list_faults', tuple)()]
+    faults = [
+        (fault.name, fault.sentence) for fault in list_faults()
+    ]
     faults += list(SERVER_FAULTS.items())
     width = max(len(name) for name, _ in faults)
     return [f"{name:{width}}  {sentence}" for name, sentence in faults]
@@ -59,7 +61,7 @@ def _answer_lists(given: dict[str, Any]) -> None:
 
 def _check_own(arguments: Parser, given: dict[str, Any]) -> None:
     """Refuse wrong values of the engine's own flags as argparse refuses others."""
-    known = [fault.name for fault in getattr(computation, 'list_faults', tuple)()]
+    known = [fault.name for fault in list_faults()]
     try:
         for phase in (given["fail_load"], given["hang_load"]):
             check_phase(phase)
@@ -75,7 +77,7 @@ def _check_own(arguments: Parser, given: dict[str, Any]) -> None:
 
 
 def launch_command(argv: Sequence[str]) -> str:
-    """The command line for /server_info, secrets redacted."""
+    """Return the command line for /server_info, secrets redacted."""
     shown, hide = [], False
     for word in argv:
         name, equals, _ = word.partition("=")

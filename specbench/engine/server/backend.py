@@ -28,7 +28,9 @@ class Backend:
         self.scheduler, self.faults = scheduler, faults
         self.width = int(args["speculative_num_draft_tokens"] or 0)
         self.reader = Reader(
-            tokenizer, int(facts["context_len"]), args["preferred_sampling_params"]
+            tokenizer,
+            min(int(facts["context_len"]), int(facts["kv_tokens"]) - max(1, self.width)),
+            args["preferred_sampling_params"],
         )
         self.openai = OpenAIReader(
             self.reader,
@@ -40,11 +42,11 @@ class Backend:
         self.unhealthy = False
 
     def piece(self, token: int) -> str:
-        """Text of one token, as logprobs show it."""
+        """Return the text of one token, as logprobs show it."""
         return self.tokenizer.decode([token], skip_special=False)
 
     def submit(self, wishes: list[Wish]) -> list[Request]:
-        """Queue the wishes of one body. Raises BadRequest when the queue is full or a fault says so."""
+        """Queue the wishes of one body. Raises BadRequest when they cannot be served."""
         if self.stopping:
             raise BadRequest("Server is shutting down.", 503)
         self.faults.refuse_request()

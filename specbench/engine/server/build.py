@@ -9,7 +9,8 @@ from specbench.engine.noise import NoiseConfig
 from specbench.engine.server.backend import Backend
 from specbench.engine.server.clock import Clock, Pace, Round, round_of
 from specbench.engine.server.faults import SERVER_FAULTS, ServerFaults
-from specbench.engine.server.scheduler import Limits, Scheduler
+from specbench.engine.server.kv_pool import KvPool
+from specbench.engine.server.scheduler import Limits, Machine, Scheduler
 from specbench.engine.server.statistics import Statistics
 from specbench.engine.speculation import SpeculationConfig
 
@@ -56,7 +57,7 @@ def speculation_of(args: Args) -> SpeculationConfig:
 
 
 def round_shape(args: Args) -> Round:
-    """The clock's view of one decode round."""
+    """Return the clock's view of one decode round."""
     return round_of(
         args["speculative_algorithm"],
         steps=int(args["speculative_num_steps"] or 0),
@@ -90,21 +91,18 @@ def build_backend(args: Args, facts: Args, clock: Clock, faults: ServerFaults) -
     )
     limits = Limits(
         running=facts["running"],
-        kv_tokens=facts["kv_tokens"],
         prefill_tokens=args["max_prefill_tokens"],
         width=max(1, statistics.width),
         queued=args["max_queued_requests"],
-        radix=not args["disable_radix_cache"],
         conservativeness=args["schedule_conservativeness"],
     )
-    scheduler = Scheduler(
-        build_decoder(language, args),
-        language.tokenizer,
-        limits,
-        clock,
-        Pace(args["time_scale"]),
-        round_shape(args),
-        statistics,
+    machine = Machine(
+        decoder=build_decoder(language, args),
+        pool=KvPool(facts["kv_tokens"], radix=not args["disable_radix_cache"]),
+        clock=clock,
+        pace=Pace(args["time_scale"]),
+        shape=round_shape(args),
     )
+    scheduler = Scheduler(machine, limits, statistics)
     scheduler.before_step = faults.before_step
     return Backend(args, facts, language.tokenizer, scheduler, faults)

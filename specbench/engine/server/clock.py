@@ -116,7 +116,7 @@ class Round:
 def round_of(
     algorithm: str | None, *, steps: int, topk: int, width: int, block: int, overlap: bool = True
 ) -> Round:
-    """The round of one speculative algorithm, in SGLang's names; None is plain decoding."""
+    """Describe the round of an algorithm, in SGLang's names; None is plain decoding."""
     match algorithm:
         case None:
             return Round(overlap=overlap)

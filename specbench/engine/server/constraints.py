@@ -63,9 +63,7 @@ def _resolve_execution(args: Args, warnings: Warnings) -> None:
     args["grammar_backend"] = args["grammar_backend"] or "xgrammar"
     if args["enable_deterministic_inference"]:
         if args["sampling_backend"] != "pytorch":
-            warnings.append(
-                "Sampling backend is set to pytorch for deterministic inference."
-            )
+            warnings.append("Sampling backend is set to pytorch for deterministic inference.")
         args["sampling_backend"] = "pytorch"
 
 
@@ -108,9 +106,7 @@ def _check_pipeline(args: Args) -> None:
         return
     name = args["speculative_algorithm"]
     if name in {"DFLASH", "DDTREE"}:
-        raise ValueError(
-            f"Currently {name} speculative decoding only supports pp_size == 1."
-        )
+        raise ValueError(f"Currently {name} speculative decoding only supports pp_size == 1.")
     if name not in {"EAGLE", "EAGLE3"} or not args["disable_overlap_schedule"]:
         raise ValueError(
             "Pipeline parallelism with speculative decoding needs EAGLE and "
@@ -244,6 +240,6 @@ def _resolve_memory(args: Args) -> None:
 
 
 def effective_running_requests(args: Args) -> int:
-    """Requests that may run at once on one data-parallel rank."""
+    """Return how many requests may run at once on one data-parallel rank."""
     total = args["max_running_requests"] or DEFAULT_RUNNING_REQUESTS
     return max(1, int(total) // int(args["dp_size"]))

@@ -35,15 +35,17 @@ AFTER_REQUESTS = 16
 EVERY = 5
 EVENTS_BEFORE = 3
 
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.32 GiB."
+GRAPHS = """Exception: Capture cuda graph failed: CUDA out of memory. Tried to allocate 1.50 GiB.
+Possible solutions:
+1. set --mem-fraction-static to a smaller value
+2. set --cuda-graph-max-bs-decode to a smaller value"""
+NO_ROOM = "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static."
 LOAD_ERRORS = {
-    "oom-load": ("weights", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.32 GiB. "
-                 "GPU 0 has a total capacity of 178.35 GiB of which 1.06 GiB is free."),
-    "oom-graphs": ("graphs", "Exception: Capture cuda graph failed: CUDA out of memory. Tried to "
-                   "allocate 1.50 GiB.\nPossible solutions:\n1. set --mem-fraction-static to a "
-                   "smaller value\n2. set --cuda-graph-max-bs-decode to a smaller value"),
-    "no-kv-room": ("kv_cache", "RuntimeError: Not enough memory. Please try to increase "
-                   "--mem-fraction-static."),
-}  # fmt: skip
+    "oom-load": ("weights", OOM),
+    "oom-graphs": ("graphs", GRAPHS),
+    "no-kv-room": ("kv_cache", NO_ROOM),
+}
 
 
 def die(code: int | None = None) -> NoReturn:
@@ -64,31 +66,33 @@ class ServerFaults:
         self.requests = self.streams = 0
 
     def during_load(self, phase: str) -> None:
-        """Called when a phase of the load begins."""
+        """Break the load if this phase, which begins, is where a fault sits."""
         for name, (where, message) in LOAD_ERRORS.items():
             if name in self.names and where == phase:
                 crash_scheduler(message, loading=True)
 
     def refuse_request(self) -> None:
-        """Called for each request. Raises BadRequest (500) for an unlucky one."""
+        """Count a request. Raises BadRequest (500) for an unlucky one."""
         self.requests += 1
         if "http-500" in self.names and self.requests % EVERY == 0:
             raise BadRequest("Internal Server Error", 500)
 
     def before_step(self) -> bool:
-        """Called before each step; True when the scheduler must stand still."""
+        """Break before a step; True when the scheduler must stand still."""
         if self.requests <= AFTER_REQUESTS:
             return False
         if "crash-under-load" in self.names:
             crash_scheduler("RuntimeError: CUDA error: an illegal memory access was encountered")
         if "oom-under-load" in self.names:
-            crash_scheduler("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 8.00 GiB.")
+            crash_scheduler(OOM)
         if "native-crash" in self.names:
             logger.error(
                 "Subprocess scheduler_0 (pid=%d) crashed with exit code -6. Triggering SIGQUIT "
                 "for cleanup...", os.getpid(),
             )  # fmt: skip
-            logger.error("SIGQUIT received. signum=None, frame=None. It usually means one child failed.")
+            logger.error(
+                "SIGQUIT received. signum=None, frame=None. It usually means one child failed."
+            )
             die()
         return bool(self.names & {"zombie", "hang-under-load"})
 
@@ -105,7 +109,10 @@ class ServerFaults:
             if "cut-stream" in self.names:
                 raise CutStream
             if "error-event" in self.names:
-                error = {"message": "Internal error in the scheduler", "type": "InternalServerError"}
+                error = {
+                    "message": "Internal error in the scheduler",
+                    "type": "InternalServerError",
+                }
                 yield event({"error": error | {"code": 500, "retryable": False}})
                 return
         if spoil and "endless-stream" in self.names:
@@ -119,6 +126,8 @@ def crash_scheduler(message: str, *, loading: bool = False) -> NoReturn:
     if loading:
         logger.error("Received sigquit from a child process. It usually means the child failed.")
     else:
-        logger.error("SIGQUIT received. signum=None, frame=None. It usually means one child failed.")
+        logger.error(
+            "SIGQUIT received. signum=None, frame=None. It usually means one child failed."
+        )
     time.sleep(0.05)
     die()

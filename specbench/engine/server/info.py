@@ -12,7 +12,7 @@ VERSION = "0.5.23"
 
 
 def model_info(backend: Backend) -> Json:
-    """The model as asked for at the launch: any path is accepted."""
+    """Return the model as asked for at the launch: any path is accepted."""
     args = backend.args
     return {
         "model_path": args["model_path"],
@@ -33,7 +33,7 @@ def model_info(backend: Backend) -> Json:
 
 
 def models(backend: Backend) -> Json:
-    """The model list of the OpenAI API."""
+    """Return the model list of the OpenAI API."""
     name = backend.args["served_model_name"]
     return {
         "object": "list",
@@ -52,7 +52,7 @@ def models(backend: Backend) -> Json:
 
 
 def server_info(backend: Backend) -> Json:
-    """Resolved arguments flat, the launch command, sizes, start-up times, internal states."""
+    """Return resolved arguments, launch command, sizes, start-up times and internal states."""
     facts, args = backend.facts, _public(backend.args)
     return args | {
         "launch_command": facts["launch_command"],
@@ -70,8 +70,8 @@ def server_info(backend: Backend) -> Json:
             "clock_model": args["clock_model"],
             "noise_sd": args["noise_sd"],
             "faults": sorted(args["fault"]),
-            "steps": backend.scheduler.pace.steps,
-            "late_steps": backend.scheduler.pace.late_steps,
+            "steps": backend.scheduler.machine.pace.steps,
+            "late_steps": backend.scheduler.machine.pace.late_steps,
         },
     }
 
@@ -99,9 +99,13 @@ def _internal_state(backend: Backend) -> Json:
 
 
 def loads(backend: Backend) -> Json:
-    """A cheap snapshot of queue and batch; accept_length is cumulative, accept_rate the last window's."""
+    """Return a snapshot of queue and batch.
+
+    As in SGLang its accept_length is cumulative and its accept_rate that of the last window.
+    """
     scheduler, stats = backend.scheduler, backend.scheduler.statistics
-    held, limits = scheduler.held_tokens(), scheduler.limits
+    held, capacity = scheduler.held_tokens(), scheduler.machine.pool.capacity
+    limit = scheduler.limits.running
     now = time.time()
     load: Json = {
         "timestamp": now,
@@ -110,17 +114,17 @@ def loads(backend: Backend) -> Json:
         "num_waiting_reqs": len(scheduler.waiting),
         "num_used_tokens": held,
         "num_total_tokens": held,
-        "max_total_num_tokens": limits.kv_tokens,
-        "max_running_requests": limits.running,
-        "token_usage": round(held / limits.kv_tokens, 4),
+        "max_total_num_tokens": capacity,
+        "max_running_requests": limit,
+        "token_usage": round(held / capacity, 4),
         "gen_throughput": round(stats.shown_throughput(), 2),
         "cache_hit_rate": round(stats.cache_hit_rate, 4),
-        "utilization": round(len(scheduler.running) / limits.running, 4),
+        "utilization": round(len(scheduler.running) / limit, 4),
         "memory": {
             "weight_gb": backend.facts["memory_usage"]["weight"],
             "kv_cache_gb": backend.facts["memory_usage"]["kvcache"],
             "graph_gb": backend.facts["memory_usage"]["graph"]["decode"],
-            "token_capacity": limits.kv_tokens,
+            "token_capacity": capacity,
         },
     }
     if stats.width > 1:

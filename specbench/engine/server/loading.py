@@ -49,9 +49,13 @@ class Loading:
             logger.info("server_args=ServerArgs(%s)", _shown(self.args))
             logger.info("Init parallel begin.")
             self._sleep("starting")
-            logger.info("Init parallel ends. elapsed=%.2f s, mem usage=0.50 GB", self._s("starting"))
+            logger.info(
+                "Init parallel ends. elapsed=%.2f s, mem usage=0.50 GB", self._s("starting")
+            )
         with self.phase("weights"):
-            self.startup_time["load_weight"] = self._load_weights("weights", self.facts["weight_gb"])
+            self.startup_time["load_weight"] = self._load_weights(
+                "weights", self.facts["weight_gb"]
+            )
         with self.phase("kv_cache"):
             self._allocate()
         with self.phase("autotune"):
@@ -73,7 +77,9 @@ class Loading:
         self.faults.during_load(name)
         yield
         if self.args["fail_load"] == name:
-            crash_scheduler(f"RuntimeError: the engine failed in phase {name} as asked", loading=True)
+            crash_scheduler(
+                f"RuntimeError: the engine failed in phase {name} as asked", loading=True
+            )
 
     @property
     def _speculative(self) -> bool:
@@ -176,7 +182,7 @@ class Loading:
 
 
 def _shown(args: dict[str, Any]) -> str:
-    """The arguments as the first log line shows them, secrets hidden."""
+    """Return the arguments as the first log line shows them, secrets hidden."""
     hidden = {"api_key", "admin_api_key"}
     return ", ".join(
         f"{key}={'***' if key in hidden and value else value!r}" for key, value in args.items()

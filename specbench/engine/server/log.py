@@ -10,7 +10,7 @@ DATE = "%Y-%m-%d %H:%M:%S"
 
 
 def rank_prefix(args: dict[str, Any]) -> str:
-    """The ` DP0 TP0 PP0 EP0` of a line's head: only the sizes above one."""
+    """Return the ` DP0 TP0 PP0 EP0` of a line's head: only sizes above one."""
     sizes = (("DP", "dp_size"), ("TP", "tp_size"), ("PP", "pp_size"), ("EP", "ep_size"))
     return "".join(f" {label}0" for label, size in sizes if args.get(size, 1) > 1)
 
@@ -27,7 +27,7 @@ def configure(args: dict[str, Any] | None = None) -> None:
 
 
 def uvicorn_config(args: dict[str, Any]) -> dict[str, Any]:
-    """Logging configuration of uvicorn: its own lines under the same time stamp."""
+    """Configure uvicorn's logging: its own lines under the same time stamp."""
     level = str(args["log_level_http"] or args["log_level"]).upper()
     return {
         "version": 1,

@@ -32,7 +32,7 @@ def spec_fields(request: Request, width: int) -> Json:
 
 
 def _without_tail(histogram: Iterable[int]) -> list[int]:
-    """A histogram that ends at the largest number seen."""
+    """Return a histogram that ends at the largest number seen."""
     counts = list(histogram)
     while counts and counts[-1] == 0:
         counts.pop()
@@ -40,7 +40,7 @@ def _without_tail(histogram: Iterable[int]) -> list[int]:
 
 
 def spec_details(requests: list[Request], width: int) -> Json:
-    """The `sglext.spec_tokens_details` of an OpenAI answer, pooled over its choices."""
+    """Return `sglext.spec_tokens_details` of an OpenAI answer, pooled over its choices."""
     verify = sum(r.sequence.verify_ct for r in requests)
     correct = sum(r.sequence.accepted for r in requests)
     proposed = verify * max(width - 1, 0)
@@ -61,7 +61,7 @@ def spec_details(requests: list[Request], width: int) -> Json:
 
 
 def meta_info(request: Request, width: int, version: str, rid: str | None = None) -> Json:
-    """What a chunk says beside its text; the spec fields and totals come with the last one."""
+    """Return what a chunk says beside its text; spec fields and totals come with the last."""
     done = request.finish is not None
     meta: Json = {
         "id": rid or request.wish.rid,
@@ -102,7 +102,7 @@ def _times(request: Request) -> Json:
 
 
 def logprob_fields(request: Request, piece: Piece | None, since: int = 0) -> Json:
-    """The logprob arrays of `meta_info`; `piece` gives the token texts where they are asked for.
+    """Return the logprob arrays of `meta_info`; `piece` gives token texts if asked for.
 
     Entries are [logprob, token id, text]; the first scored prompt token has no logprob, since the
     logits before it are not kept.

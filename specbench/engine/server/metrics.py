@@ -62,7 +62,11 @@ def _latencies(backend: Backend, base: Labels) -> Iterator[tuple[str, str, list[
         ("time_to_first_token_seconds", stats.ttft),
         ("e2e_request_latency_seconds", stats.e2e),
     ):
-        samples = [s for flag, labels in _by_stream(base) for s in _histogram(name, labels, by_stream[flag])]
+        samples = [
+            s
+            for flag, labels in _by_stream(base)
+            for s in _histogram(name, labels, by_stream[flag])
+        ]
         yield name, "histogram", samples
     name = "inter_token_latency_seconds"
     yield name, "histogram", _histogram(name, base, stats.inter_token)
@@ -81,7 +85,8 @@ def _histogram(name: str, labels: Labels, histogram: Histogram) -> list[Sample]:
 
 def _gauges(backend: Backend) -> dict[str, float]:
     scheduler, stats = backend.scheduler, backend.scheduler.statistics
-    held, limits = scheduler.held_tokens(), scheduler.limits
+    held, pool = scheduler.held_tokens(), scheduler.machine.pool
+    limit = scheduler.limits.running
     running = len(scheduler.running)
     speculative = stats.width > 1
     return {
@@ -89,12 +94,12 @@ def _gauges(backend: Backend) -> dict[str, float]:
         "num_queue_reqs": len(scheduler.waiting),
         "gen_throughput": stats.shown_throughput(),
         "cache_hit_rate": stats.cache_hit_rate,
-        "token_usage": held / limits.kv_tokens,
-        "full_token_usage": held / limits.kv_tokens,
+        "token_usage": held / pool.capacity,
+        "full_token_usage": held / pool.capacity,
         "num_used_tokens": held,
         "kv_used_tokens": held,
-        "kv_evictable_tokens": scheduler.cache.size - scheduler.cache.held,
-        "kv_available_tokens": limits.kv_tokens - scheduler.used_tokens(),
+        "kv_evictable_tokens": pool.cache.size - pool.cache.held,
+        "kv_available_tokens": pool.capacity - pool.used(scheduler.running),
         "spec_accept_length": stats.last_accept_length,
         "spec_accept_rate": stats.last_accept_rate,
         "spec_cap_length": 0.0,
@@ -102,9 +107,9 @@ def _gauges(backend: Backend) -> dict[str, float]:
         "spec_num_steps": int(backend.args["speculative_num_steps"] or 0) if speculative else 0,
         "spec_num_draft_tokens": stats.width,
         "num_retracted_reqs": sum(1 for request in scheduler.waiting if request.retractions),
-        "utilization": running / limits.running,
-        "is_cuda_graph": float(0 < running <= scheduler.clock.graph_max_bs),
-        "max_total_num_tokens": limits.kv_tokens,
+        "utilization": running / limit,
+        "is_cuda_graph": float(0 < running <= scheduler.machine.clock.graph_max_bs),
+        "max_total_num_tokens": pool.capacity,
         "page_size": int(backend.args["page_size"]),
         "context_len": int(backend.facts["context_len"]),
     }

@@ -27,7 +27,7 @@ async def generate(backend: Backend, exchange: Exchange) -> None:
 
 
 def _raise_abort(request: Request) -> None:
-    """An aborted request answers with an error only when it carries a status."""
+    """Answer an aborted request with an error, but only when it carries a status."""
     finish = request.finish or {}
     if status := finish.get("status_code"):
         raise BadRequest(str(finish.get("message")), int(status))

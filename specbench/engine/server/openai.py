@@ -48,7 +48,7 @@ class Answer:
     # Whole
 
     def whole(self) -> Json:
-        """The answer of a request without `stream`."""
+        """Return the answer of a request without `stream`."""
         answer: Json = {
             "id": self.ask.id,
             "object": "chat.completion" if self.chat else "text_completion",
@@ -120,7 +120,7 @@ class Answer:
     # Streamed
 
     async def events(self) -> AsyncIterator[bytes]:
-        """The chunks: roles first in a chat, then text, then extensions and usage if asked for."""
+        """Yield the chunks: a chat's roles first, then text, then extensions and usage."""
         if self.chat:
             for index in range(len(self.requests)):
                 yield self._event(self._delta(index, {"role": "assistant", "content": ""}))
@@ -146,9 +146,7 @@ class Answer:
             deltas.append(self._delta(update.index, {}, end))
         return deltas
 
-    def _text(
-        self, index: int, text: str, end: Json | None, logprobs: Json | None = None
-    ) -> Json:
+    def _text(self, index: int, text: str, end: Json | None, logprobs: Json | None = None) -> Json:
         return {"index": index, "text": text, "logprobs": logprobs} | (end or _UNFINISHED)
 
     def _delta(

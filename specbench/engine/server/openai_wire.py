@@ -140,12 +140,12 @@ class OpenAIReader:
             case [[int(), *_], *_] if all(
                 isinstance(p, list) and all(isinstance(t, int) for t in p) for p in prompt
             ):
-                return prompt
+                return list(prompt)
         raise BadRequest("prompt must be a string, token ids, or a list of either.")
 
 
 def _message(message: Any) -> dict[str, str]:
-    """A chat message with plain text content; parts of type `text` are joined."""
+    """Return a chat message with plain text content; parts of type `text` are joined."""
     if not isinstance(message, dict) or not isinstance(message.get("role"), str):
         raise BadRequest("Each message needs a role and a content.")
     content = message.get("content") or ""

@@ -62,6 +62,10 @@ class Request:
         """Tokens of the prompt."""
         return len(self.wish.prompt_ids)
 
+    def known_ids(self) -> list[int]:
+        """Prompt and output."""
+        return [*self.wish.prompt_ids, *self.sequence.output_ids]
+
     def absorb(self) -> int:
         """Take over what the engine has emitted since last time; return the number of tokens.
 
@@ -75,6 +79,8 @@ class Request:
             self.ids += new
             self.text += self.spoil(self.pieces.push(new))
             self.safe_chars = len(self.text)
+        if self.finish is None and self.wish.params.max_new_tokens == 0:
+            self.finish = {"type": "length", "length": 0}
         if self.finish is None and self.sequence.finish is not None:
             self._end_text()
             self.finish = self._reason()

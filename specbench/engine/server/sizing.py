@@ -1,4 +1,4 @@
-"""How much fits: weights, KV tokens, requests at once, captured batch sizes, on the modelled GPU."""
+"""How much fits on the modelled GPU: weights, KV tokens, requests at once, captured graphs."""
 
 from typing import Any
 
@@ -15,7 +15,10 @@ PLAIN_GRAPH_BS = 256
 
 def clock_of(args: dict[str, Any]) -> Clock:
     """Build the clock of resolved arguments. Raises ValueError for an unknown GPU or model."""
-    gpu, model = args["gpu"].lower(), (args["clock_model"] or guess_model(args["model_path"])).lower()
+    gpu, model = (
+        args["gpu"].lower(),
+        (args["clock_model"] or guess_model(args["model_path"])).lower(),
+    )
     if gpu not in GPUS:
         raise ValueError(f"unknown GPU {gpu!r}; known: {', '.join(GPUS)}")
     if model not in MODELS:

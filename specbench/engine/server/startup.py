@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import http.client
 import json
+import logging
 import select
 import selectors
 import signal
@@ -11,7 +12,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import uvicorn
 
@@ -52,6 +53,14 @@ class Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Leave the signals alone."""
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Say where it listens, which uvicorn leaves out for a socket that it was given."""
+        await super().startup(sockets)
+        host = f"[{self.config.host}]" if ":" in self.config.host else self.config.host
+        logging.getLogger("uvicorn.error").info(
+            "Uvicorn running on http://%s:%d (Press CTRL+C to quit)", host, self.config.port
+        )
 
 
 def start(argv: list[str]) -> None:
@@ -112,8 +121,8 @@ def _squat(address: tuple[str, int]) -> None:
     threading.Thread(target=hang_up, daemon=True).start()
 
 
-def _end_of_conflict(args: dict[str, Any]) -> None:
-    """What SGLang does without its port: the warm-up is answered by whoever has it, then death.
+def _end_of_conflict(args: dict[str, Any]) -> NoReturn:
+    """Do what SGLang does without its port: its warm-up is answered by whoever has it; it dies.
 
     So the log of the *new* process says that the server is ready.
     """
@@ -161,10 +170,12 @@ def _access_log(args: dict[str, Any]) -> bool:
 
 
 def _scheduler_ended(task: "asyncio.Task[None]") -> None:
-    """A bug in the scheduler ends the server as it ends SGLang: with its traceback in the log."""
+    """End the server after a bug in the scheduler as SGLang does: with its traceback."""
     if not task.cancelled() and (error := task.exception()) is not None:
         logger.error("Scheduler hit an exception: ", exc_info=error)
-        logger.error("SIGQUIT received. signum=None, frame=None. It usually means one child failed.")
+        logger.error(
+            "SIGQUIT received. signum=None, frame=None. It usually means one child failed."
+        )
         die()
 
 
@@ -193,7 +204,7 @@ class Stop:
         self.backend.stopping = True
         if "slow-drain" in self.backend.faults.names:
             await asyncio.sleep(SLOW_DRAIN_S)
-        while not self.backend.scheduler.idle and not self.backend.unhealthy:
+        while not self.backend.scheduler.idle and not self.backend.unhealthy:  # noqa: ASYNC110 - as SGLang
             await asyncio.sleep(DRAIN_POLL_S)
         self._end()
 
@@ -203,9 +214,7 @@ class Stop:
         self.server.should_exit = True
 
 
-def _warm_up_and_tell(
-    backend: Backend, loop: asyncio.AbstractEventLoop, loading: Loading
-) -> None:
+def _warm_up_and_tell(backend: Backend, loop: asyncio.AbstractEventLoop, loading: Loading) -> None:
     """Thread: send the first request through the port, as SGLang does, then declare readiness."""
     with loading.phase("warmup"):
         time.sleep(loading.lengths["warmup"])

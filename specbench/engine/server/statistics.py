@@ -9,6 +9,8 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 
+from specbench.engine.server.request import Request
+
 TTFT_BUCKETS = (
     0.1, 0.2, 0.4, 0.6, 0.8, 1, 2, 4, 6, 8, 10, 20, 40, 60, 80, 100, 200, 400,
 )  # fmt: skip
@@ -96,6 +98,30 @@ class Statistics:
         self.modes["decode"] += tokens
         return window.iterations >= self.log_interval
 
+    def prefilled(self, new: int, cached: int) -> None:
+        """Count one prefill batch: tokens computed and tokens found in the prefix cache."""
+        self.cache_hit_rate = cached / (new + cached)
+        self.modes["prefill_compute"] += new
+        self.modes["prefill_cache"] += cached
+
+    def finished(self, request: Request) -> None:
+        """Count a request at its end; health probes do not count."""
+        if request.wish.deaf:
+            return
+        stream = request.wish.stream
+        self.by_stream["num_requests_total", stream] += 1
+        self.by_stream["prompt_tokens_total", stream] += request.prompt_tokens
+        self.by_stream["generation_tokens_total", stream] += len(request.ids)
+        self.by_stream["cached_tokens_total", stream] += request.cached_tokens
+        self.counters["spec_verify_calls_total"] += request.sequence.verify_ct
+        self.queue.observe(request.queue_s)
+        self.e2e[stream].observe(request.e2e_s)
+        self.ttft[stream].observe(request.first_token_s)
+        gaps = len(request.ids) - 1
+        if gaps > 0:
+            gap = (request.e2e_s - request.first_token_s) / gaps
+            self.inter_token.observe(gap, gaps)
+
     def publish(self) -> None:
         """Close the window: refresh the gauges and the cumulative accept length."""
         window, now = self.interval, time.monotonic()
@@ -110,7 +136,7 @@ class Statistics:
         self.last_published = now
 
     def shown_throughput(self) -> float:
-        """The throughput gauge, which decays to zero after 30 seconds without an update."""
+        """Return the throughput gauge, zero after 30 seconds without an update."""
         return self.gen_throughput if time.monotonic() - self.last_published < 30 else 0.0
 
     def flush(self) -> None:

@@ -39,7 +39,7 @@ async def _updates_of(index: int, request: Request) -> AsyncIterator[Update]:
 
 
 async def updates(requests: list[Request]) -> AsyncIterator[Update]:
-    """The updates of all requests of one body, in the order in which they arise."""
+    """Yield the updates of all requests of one body, in the order in which they arise."""
     if len(requests) == 1:
         async for update in _updates_of(0, requests[0]):
             yield update

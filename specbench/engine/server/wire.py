@@ -129,9 +129,7 @@ class Reader:
             if extras["n"] == 1:
                 wishes.append(wish)
             else:
-                wishes += [
-                    dataclasses.replace(wish, rid=f"{rid}_{k}") for k in range(extras["n"])
-                ]
+                wishes += [dataclasses.replace(wish, rid=f"{rid}_{k}") for k in range(extras["n"])]
         return wishes, many
 
     def _prompts(self, body: dict[str, Any]) -> tuple[list[list[int]], bool]:
@@ -211,7 +209,7 @@ class Reader:
 
 
 def namespace(body: dict[str, Any]) -> Hashable:
-    """The prefix cache's namespace: `cache_salt` and `extra_key` keep requests apart."""
+    """Return the prefix cache's namespace: `cache_salt` and `extra_key` keep requests apart."""
     salt, key = body.get("cache_salt"), body.get("extra_key")
     return None if salt is None and key is None else (str(salt), str(key))
 
