@@ -1,0 +1,254 @@
+"""The confound guard: everything recorded must be equal between arms, but what was declared."""
+
+import fnmatch
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+import pandas as pd
+
+from specbench.analysis.arms import MatchedCell
+from specbench.errors import ConfoundError
+
+Kind = Literal["declared", "coupled", "allowed", "unrecorded", "confound"]
+
+# Differ from launch to launch of one and the same server: never a difference between arms.
+VOLATILE = (
+    "*.pid", "*.port", "*_port", "*.url", "*.status", "*.hostname", "*.boot_id", "*.random_seed",
+    "*.started_at", "*.captured_at", "*.timestamp*", "*.startup_time*", "*.uptime*", "*.load_avg*",
+    "*.launch_command", "*.last_gen_throughput", "*.avg_spec_accept_length", "*.step_time_dict*",
+    "*.memory_usage.*", "*.mem_available*", "*.free_*", "*.used_*", "*.temperature_c*",
+    "*.power_w*", "*.decode_cuda_graph_memory_gb", "*.kv_events*", "*.env_vars.*", "*.log_level*",
+    "server.served_model_name", "*.virtual_time*",
+)  # fmt: skip
+
+# Memory left for KV is measured at each start, so it is listed and never refused.
+CAPACITY = (
+    "*.max_total_num_tokens", "*.token_capacity*", "*.max_req_input_len", "*.kv_cache_*",
+)  # fmt: skip
+
+# Follow from the algorithm where the arms differ in it: its own arguments, and what the server
+# resolves differently beside a drafter when the user did not set it.
+FORCED = (
+    "*speculative*", "*draft*", "*.spec_*", "*dflash*", "*ddtree*", "*eagle*", "*ngram*",
+    "server.*mem_fraction_static", "server.*page_size", "server.*cuda_graph_bs*",
+    "server.*cuda_graph_max_bs*",
+)  # fmt: skip
+
+# Never excused by the algorithm: these make it lossy.
+NEVER_FORCED = ("*accept_threshold*", "*accept-threshold*", "*simulat*")
+
+CAPS = (
+    "*.max_running_requests",
+    "*.effective_max_running_requests_per_dp",
+    "*.max-running-requests",
+)
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """A recorded column whose values differ between the arms, and what that means.
+
+    `declared`: follows from a factor that the arms name; `coupled`: the algorithm forces it;
+    `allowed`: the user accepted it; `unrecorded`: one side did not record it, so that it cannot be
+    ruled out; `confound`: it may be the cause of whatever is seen.
+    """
+
+    column: str
+    a: str
+    b: str
+    kind: Kind
+
+
+def block_facts(block: Mapping[str, Any]) -> dict[str, str]:
+    """Flatten what a block recorded of its launch into columns with canonical text values."""
+    spec = block.get("spec") or {}
+    facts: dict[str, Any] = {
+        "version": block.get("version"),
+        "code_hash": block.get("code_hash"),
+        "spec.model_path": spec.get("model_path"),
+        "spec.command": spec.get("command"),
+        "spec.files": spec.get("files"),
+    }
+    facts |= {f"flag.{name}": value for name, value in spec.get("flags") or ()}
+    facts |= {f"env.{name}": value for name, value in spec.get("env") or ()}
+    for prefix, key in (
+        ("env", "environment"),
+        ("server", "server_info"),
+        ("model", "model_info"),
+        ("host", "host_facts"),
+        ("client", "client"),
+        ("file", "file_hashes"),
+    ):
+        facts |= _flat(prefix, block.get(key))
+    return {name: _text(value) for name, value in facts.items() if value is not None}
+
+
+def _flat(prefix: str, value: Any) -> dict[str, Any]:
+    """Turn nested mappings into dotted names; lists of mappings (one a rank) by their index."""
+    match value:
+        case Mapping():
+            pairs = [_flat(f"{prefix}.{key}", inner) for key, inner in value.items()]
+        case [Mapping(), *_]:
+            pairs = [_flat(f"{prefix}.{i}", inner) for i, inner in enumerate(value)]
+        case _:
+            return {prefix: value}
+    return {name: inner for pair in pairs for name, inner in pair.items()}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return json.dumps(value, sort_keys=True, default=str)
+
+
+def differences(
+    trials: pd.DataFrame,
+    blocks: Mapping[str, Mapping[str, Any]],
+    cell: MatchedCell,
+    *,
+    declared: Iterable[str] = (),
+    allow: Iterable[str] = (),
+) -> tuple[Difference, ...]:
+    """List every recorded column that differs between the arms of a matched cell.
+
+    Block facts are compared as sets of values over the arm's launches; columns of `trials` with a
+    dot in their name (`workload.window`, `sampling.top_p`, `client.host`) over its trials.
+    """
+    sides = [
+        _merge(_block_sides(trials, blocks, rows), _trial_sides(trials, rows))
+        for rows in (cell.rows_a, cell.rows_b)
+    ]
+    context = _Context(
+        declared={_plain(name) for name in declared},
+        levels=_level_texts(cell),
+        allow=tuple(allow),
+        concurrency=cell.levels.get("concurrency"),
+        recorded=tuple(frozenset(name.split(".")[0] for name in side) for side in sides),
+    )
+    found = []
+    for name in sorted(sides[0].keys() | sides[1].keys()):
+        a, b = sides[0].get(name, frozenset()), sides[1].get(name, frozenset())
+        if a != b and not _like(name, VOLATILE):
+            kind = _kind(name, a, b, context)
+            found.append(Difference(column=name, a=_shown(a), b=_shown(b), kind=kind))
+    return tuple(found)
+
+
+def refuse(a: str, b: str, found: Sequence[Difference]) -> None:
+    """Stop a comparison that has confounds.
+
+    Raises:
+        ConfoundError: with every such column and its values on the two sides.
+    """
+    columns = {d.column: (d.a, d.b) for d in found if d.kind == "confound"}
+    if not columns:
+        return
+    listing = "".join(
+        f"\n    {name}: {left} against {right}" for name, (left, right) in columns.items()
+    )
+    raise ConfoundError(
+        f"{a} and {b} differ in more than was declared:{listing}",
+        columns=columns,
+        hint=f"hold it equal, or accept it in writing with --allow {next(iter(columns))}",
+    )
+
+
+class _Context(msgspec.Struct, frozen=True, kw_only=True):
+    declared: set[str]
+    levels: dict[str, tuple[str, str]]
+    allow: tuple[str, ...]
+    concurrency: Any
+    recorded: tuple[frozenset[str], ...]
+
+
+def _kind(name: str, a: frozenset[str], b: frozenset[str], context: _Context) -> Kind:
+    plain = _plain(name)
+    if any(_allowed(name, pattern) for pattern in context.allow):
+        return "allowed"
+    if plain in context.declared or (_shown(a), _shown(b)) in context.levels.values():
+        return "declared"
+    if _coupled(name, a | b, context):
+        return "coupled"
+    group = name.split(".", maxsplit=1)[0]
+    if any(group not in recorded for recorded in context.recorded) and group not in ("flag", "env"):
+        return "unrecorded"
+    return "confound"
+
+
+def _coupled(name: str, values: frozenset[str], context: _Context) -> bool:
+    lower = name.lower()
+    if _like(lower, CAPACITY):
+        return True
+    if _like(lower, CAPS):
+        return _cap_is_idle(values, context.concurrency)
+    forced = bool(context.declared) and _like(lower, FORCED)
+    return forced and not _like(lower, NEVER_FORCED)
+
+
+def _cap_is_idle(values: frozenset[str], concurrency: Any) -> bool:
+    """Whether no cap on running requests is below the load, so that it cannot have acted."""
+    caps = [int(value) for value in values if value.isdigit()]
+    return isinstance(concurrency, int) and bool(caps) and min(caps) >= concurrency
+
+
+def _allowed(name: str, pattern: str) -> bool:
+    wanted = pattern.replace("-", "_")
+    full = name.replace("-", "_")
+    return fnmatch.fnmatchcase(full, wanted) or fnmatch.fnmatchcase(full.split(".")[-1], wanted)
+
+
+def _plain(name: str) -> str:
+    """Bare name of a column: `flag.tp-size` and `server.tp_size` are both about `tp`."""
+    bare = name.rsplit(".", maxsplit=1)[-1].replace("-", "_")
+    return bare.removesuffix("_size").removeprefix("enable_")
+
+
+def _level_texts(cell: MatchedCell) -> dict[str, tuple[str, str]]:
+    """Texts of the declared levels: a flag with just these values is the factor's doing.
+
+    Switches are left out: true against false fits too many columns.
+    """
+    names = cell.own_a.keys() & cell.own_b.keys()
+    pairs = {f: (cell.own_a[f], cell.own_b[f]) for f in names}
+    return {
+        f: (_text(a), _text(b))
+        for f, (a, b) in pairs.items()
+        if a != b and not isinstance(a, bool) and not isinstance(b, bool)
+    }
+
+
+def _block_sides(
+    trials: pd.DataFrame, blocks: Mapping[str, Mapping[str, Any]], rows: Sequence[int]
+) -> dict[str, frozenset[str]]:
+    names = dict.fromkeys(trials["block_id"].iloc[list(rows)].astype(str))
+    facts = [block_facts(blocks[name]) for name in names if name in blocks]
+    columns = {column for fact in facts for column in fact}
+    return {c: frozenset(fact.get(c, "not set") for fact in facts) for c in columns}
+
+
+def _trial_sides(trials: pd.DataFrame, rows: Sequence[int]) -> dict[str, frozenset[str]]:
+    columns = [str(name) for name in trials.columns if "." in str(name)]
+    chosen = trials.iloc[list(rows)]
+    return {
+        name: frozenset(_text(value) for value in chosen[name].tolist() if not _missing(value))
+        for name in columns
+    }
+
+
+def _merge(*parts: dict[str, frozenset[str]]) -> dict[str, frozenset[str]]:
+    return {name: values for part in parts for name, values in part.items() if values}
+
+
+def _missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and value != value)  # noqa: PLR0124 - NaN
+
+
+def _like(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _shown(values: frozenset[str]) -> str:
+    return ", ".join(sorted(values)) or "not set"

@@ -1,0 +1,106 @@
+"""Why one arm is faster: tokens a step, time a step, and what is left."""
+
+import math
+
+import msgspec
+import pandas as pd
+
+from specbench.analysis.noise_floor import launches_of
+from specbench.stats.effect import Effect
+from specbench.stats.nesting import Allowance, launch_effect
+
+ACCEPTANCE = Allowance(sd=0.003, df=3.0, source="default: 0.3 % in accept_len between launches")
+"""Acceptance depends on texts, not on clocks: near-tie flips after a restart move it a little."""
+
+ACCEPTANCE_TRIAL = Allowance(sd=0.002, df=3.0, source="default: 0.2 % in accept_len between trials")
+
+
+class Factor(msgspec.Struct, frozen=True, kw_only=True):
+    """A ratio b/a with its 95 % interval, for this workload."""
+
+    ratio: float
+    low: float
+    high: float
+
+
+class Decomposition(msgspec.Struct, frozen=True, kw_only=True):
+    """Speed-up = accept_len x step_rate x remainder, exactly, in every trial.
+
+    With tok_s = accept_len / step_time x (tokens emitted beside the steps of one request at a
+    time): `step_rate` is the inverse ratio of step_ms, `remainder` is batching, queueing, prefill
+    and idle time. `bound` is the speed-up that acceptance and step time alone would give,
+    `accept_bound` the one of acceptance at the other arm's step time.
+    """
+
+    speedup: Factor
+    accept_len: Factor
+    step_rate: Factor
+    remainder: Factor
+    bound: float
+    accept_bound: float
+    reading: str
+
+
+def decompose(
+    a: pd.DataFrame, b: pd.DataFrame, *, restart: Allowance, trial: Allowance
+) -> Decomposition | None:
+    """Decompose the ratio of tok_s of two matched groups of trials.
+
+    None where accept_len or step_ms was not measured on a side.
+    """
+    parts = [_parts(side) for side in (a, b)]
+    if any(part.empty for part in parts):
+        return None
+    effects = {
+        name: launch_effect(
+            launches_of(parts[0], name),
+            launches_of(parts[1], name),
+            restart=ACCEPTANCE if name == "accept_len" else restart,
+            trial=ACCEPTANCE_TRIAL if name == "accept_len" else trial,
+        )
+        for name in ("tok_s", "accept_len", "step_rate", "remainder")
+    }
+    return Decomposition(
+        speedup=factor(effects["tok_s"]),
+        accept_len=factor(effects["accept_len"]),
+        step_rate=factor(effects["step_rate"]),
+        remainder=factor(effects["remainder"]),
+        bound=math.exp(effects["accept_len"].value + effects["step_rate"].value),
+        accept_bound=math.exp(effects["accept_len"].value),
+        reading=_reading(effects),
+    )
+
+
+def factor(effect: Effect) -> Factor:
+    """Render an effect on the log scale as a ratio with its interval."""
+    low, high = effect.ratio_interval()
+    return Factor(ratio=effect.ratio, low=low, high=high)
+
+
+def _parts(trials: pd.DataFrame) -> pd.DataFrame:
+    names = ["block_id", "tok_s", "accept_len", "step_ms"]
+    known = trials[names].dropna()
+    known = known[(known["tok_s"] > 0) & (known["step_ms"] > 0) & (known["accept_len"] > 0)]
+    rate = 1000.0 / known["step_ms"]
+    return known.assign(step_rate=rate, remainder=known["tok_s"] / (known["accept_len"] * rate))
+
+
+def _reading(effects: dict[str, Effect]) -> str:
+    """Say in a sentence where the time went."""
+    accept, step, rest = (effects[n] for n in ("accept_len", "step_rate", "remainder"))
+    parts = [
+        f"accept_len {_change(accept.value)}",
+        f"time a step {_change(-step.value)}",
+        f"batching, queueing and prefill {_change(rest.value)}",
+    ]
+    total = f"tok_s {_change(effects['tok_s'].value)}: " + ", ".join(parts)
+    losses = {"longer steps": step.value, "batching, queueing and prefill": rest.value}
+    worst = min(losses, key=lambda name: losses[name])
+    if accept.value > 0.01 and losses[worst] < -0.25 * accept.value:
+        share = min(999.0, -100 * losses[worst] / accept.value)
+        return f"{total}; {worst} take {share:.0f} % of what acceptance gains"
+    return total
+
+
+def _change(log_ratio: float) -> str:
+    return f"{100 * math.expm1(log_ratio):+.1f} %"
