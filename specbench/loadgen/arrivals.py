@@ -1,6 +1,7 @@
 """When bytes arrived, and how sure that is."""
 
 import struct
+from collections import Counter
 
 from specbench.loadgen.tally import Tally
 from specbench.model.load import RequestRecord
@@ -9,10 +10,9 @@ Read = tuple[bytes, list[tuple[int, int, bytes]] | None, int, int]
 """(data, ancillary, clock, monotonic_ns) of one read.
 
 With an ancillary list, `clock` is CLOCK_REALTIME at the read, to be held against the kernel's
-stamp. Without one (None: TLS), it is the monotonic time of the poll before the read's own, since
-when the data may have been waiting."""
+stamp. Without one (None: TLS), it is the monotonic time since when the data may have waited."""
 
-_TIMESPEC = struct.Struct("@qq")
+_TIMESPEC = struct.Struct("@qq").unpack
 _SECOND = 1_000_000_000
 
 
@@ -28,9 +28,10 @@ class Arrivals:
 
     __slots__ = (
         "_lags",
-        "_previous",
-        "_since",
-        "_waited",
+        "_monos",
+        "_origin",
+        "_stamps",
+        "_waits",
         "event_reads",
         "exact_reads",
         "first_doubt",
@@ -41,11 +42,12 @@ class Arrivals:
         "worst_doubt",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, origin_ns: int) -> None:
+        self._origin = origin_ns
         self._lags: list[int] = []
-        self._previous = 0
-        self._since = 0
-        self._waited = 0
+        self._monos: list[int] = [0]
+        self._stamps: list[int] = []
+        self._waits: list[int] = []
         self.last = 0
         self.reads = 0
         self.kernel_reads = 0
@@ -55,35 +57,59 @@ class Arrivals:
         self.first_doubt: int | None = None
         self.worst_doubt = 0
 
-    def stamp(self, read: Read) -> int:
-        """Give the arrival of a read's last byte on CLOCK_MONOTONIC."""
-        _, ancillary, clock, mono = read
-        self.reads += 1
-        stamp = mono
-        if ancillary:
-            seconds, nanos = _TIMESPEC.unpack(ancillary[0][2])
-            lag = max(clock - seconds * _SECOND - nanos, 0)
-            self._lags.append(lag)
-            self.kernel_reads += 1
-            stamp = mono - lag
-            self._waited = 0
-        else:
-            self._waited = max(mono - clock, 0) if ancillary is None else 0
-        self._since = max(stamp - self._previous, 0) if self._previous else 0
-        self._previous, self.last = mono, stamp
-        return stamp
+    def stamp(self, reads: list[Read]) -> list[int]:
+        """Give the arrival of each read's last byte, in ns since the drive's start."""
+        stamps, lags, origin = [], self._lags, self._origin
+        kernel = len(lags)
+        for _, ancillary, clock, mono in reads:
+            if ancillary:
+                seconds, nanos = _TIMESPEC(ancillary[0][2])
+                lag = clock - seconds * _SECOND - nanos
+                lags.append(lag)
+                stamps.append(mono - origin - lag)
+            else:
+                stamps.append(mono - origin)
+        self.reads += len(reads)
+        self.kernel_reads += len(lags) - kernel
+        self._monos = [self._monos[-1], *[read[3] for read in reads]]
+        self._stamps = stamps
+        if self.kernel_reads < self.reads:
+            self._waits = [
+                _wait(read, before) for read, before in zip(reads, self._monos, strict=False)
+            ]
+        if stamps:
+            self.last = stamps[-1]
+        return stamps
 
-    def account(self, chunks: int, *, cut: bool) -> None:
-        """Note that the last read held `chunks` chunks; `cut`: and part of another event."""
+    def account(self, chunks: list[int], cut: set[int]) -> None:
+        """Note which of the stamps given last were chunks'.
+
+        `chunks` are stamps, the same one again for each further chunk of a read; `cut` holds the
+        indices of reads that ended inside an event.
+        """
         if not chunks:
             return
-        self.event_reads += 1
-        doubt = self._waited
+        distinct = len(set(chunks))
+        self.event_reads += distinct
+        if distinct == len(chunks) and not cut and not self._waits:
+            self.exact_reads += distinct
+            if self.first_doubt is None:
+                self.first_doubt = 0
+            return
+        counts = Counter(chunks)
+        for index, stamp in enumerate(self._stamps):
+            if stamp in counts:
+                self._doubt(index, counts.pop(stamp), cut=index in cut)
+
+    def _doubt(self, index: int, chunks: int, *, cut: bool) -> None:
+        doubt = self._waits[index] if self._waits else 0
         if chunks == 1 and not cut:
             self.exact_reads += 1
         else:
             self.inexact += chunks if cut else chunks - 1
-            doubt = max(doubt, self._since)
+            before = self._monos[index]
+            since = self._stamps[index] - (before - self._origin) if before else 0
+            doubt = max(doubt, since)
         if self.first_doubt is None:
             self.first_doubt = doubt
         self.worst_doubt = max(self.worst_doubt, doubt)
@@ -102,3 +128,12 @@ class Arrivals:
         tally.exact_reads += self.exact_reads
         if self.first_doubt is not None:
             tally.gap_doubt.add(self.worst_doubt)
+
+
+def _wait(read: Read, before_ns: int) -> int:
+    """Give how long a read without a kernel stamp may have waited."""
+    _, ancillary, clock, mono = read
+    if ancillary:
+        return 0
+    since = clock if ancillary is None else before_ns
+    return max(mono - since, 0) if since else 0

@@ -17,8 +17,9 @@ from specbench.model.load import Reason
 State = Literal["connecting", "tunnel", "handshake", "open"]
 
 SO_TIMESTAMPNS = 35  # asm-generic/socket.h; the socket module does not name it
-READ_BYTES = 8192  # 2 to 64 KiB cost the same; larger ones only hold more of a backlog
-ANCILLARY_BYTES = 64
+READ_BYTES = 2048  # an event fits, and the allocator serves it faster than 8 or 64 KiB
+FULL_READ_BYTES = 65536
+ANCILLARY_BYTES = socket.CMSG_SPACE(16)  # one struct timespec
 _TCP_INFO_MIN_RTT = 148  # offset of tcpi_min_rtt in struct tcp_info, linux/tcp.h
 
 
@@ -32,7 +33,11 @@ class ConnectFailed(Exception):
 
 
 class Connection:
-    """A socket, the exchange it is busy with, and the reads of it that wait to be looked at."""
+    """A socket and the exchange it is busy with.
+
+    `stream` is that exchange once its request is sent and plain reads are all there is to do.
+    `room` is the size of a read: it grows when one was full.
+    """
 
     __slots__ = (
         "_endpoint",
@@ -43,9 +48,11 @@ class Connection:
         "plain",
         "recvmsg",
         "rest",
+        "room",
         "served",
         "sock",
         "state",
+        "stream",
         "tls",
     )
 
@@ -69,13 +76,10 @@ class Connection:
         self.state: State = "connecting"
         self.opened_ns = now_ns
         self.exchange: Exchange | None = None
+        self.stream: Exchange | None = None
+        self.room = READ_BYTES
         self.rest = b""
         self.served = 0
-
-    @property
-    def quick(self) -> bool:
-        """Whether a read is all that there can be to do: open, without TLS, all sent."""
-        return self.plain and self.state == "open" and not self.rest
 
     def step(self) -> bool:
         """Go on with opening; says whether the connection is open now. Raises ConnectFailed."""
@@ -110,7 +114,7 @@ class Connection:
         reads: list[Read] = []
         while True:
             try:
-                data = self.sock.recv(READ_BYTES * 2)
+                data = self.sock.recv(FULL_READ_BYTES)
             except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 return reads
             except ssl.SSLEOFError:

@@ -5,7 +5,7 @@ import selectors
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -27,7 +27,7 @@ _decode: msgspec.json.Decoder[Word] = msgspec.json.Decoder(Word)
 
 def drive(
     job: DriveJob, sink: Path, *, share: Share | None = None, start_unix_ns: int | None = None
-) -> Iterator[DriveEvent]:
+) -> Generator[DriveEvent, None, None]:
     """Send a job's load, append one JSON line a request to `sink`, and tell how it goes.
 
     Yields DriveProgress about twice a second and one DriveReport at the end. Closing the generator,

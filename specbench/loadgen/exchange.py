@@ -1,18 +1,19 @@
 """One request and what came back: raw reads first, meaning later.
 
 While a stream runs, a read is appended with its clocks and nothing else happens to it. Framing,
-events and JSON are looked at when the stream has ended, or when `HOLD_BYTES` are held, so that the
-cost of understanding never delays an arrival and memory stays bounded.
+events and JSON are looked at when the stream has ended, or when more than `HOLD_BYTES` or
+`HOLD_READS` are held: the cost of understanding delays no arrival, and memory stays bounded.
 """
 
 from specbench.loadgen.arrivals import Arrivals, Read
-from specbench.loadgen.http1 import BadHttp, Response, new_response
+from specbench.loadgen.http1 import Response, new_response
 from specbench.loadgen.sse import EventSplitter, LineTooLong
 from specbench.loadgen.tally import Tally
 from specbench.model.load import Api, Reason, RequestRecord
 from specbench.sglang.replies import ReplyReader, error_message
 
 HOLD_BYTES = 128 << 10
+HOLD_READS = 256
 BODY_LIMIT = 64 << 20
 END_OF_CHUNKS = b"\r\n0\r\n\r\n"
 
@@ -28,6 +29,7 @@ class Exchange:
         "_arrivals",
         "_body",
         "_body_bytes",
+        "_ends",
         "_failure",
         "_framed",
         "_reader",
@@ -57,11 +59,12 @@ class Exchange:
         request: bytes,
         api: Api,
         *,
+        origin_ns: int,
         keep_text: bool,
     ) -> None:
         self.record = record
         self.request = request
-        self.origin_ns = 0
+        self.origin_ns = origin_ns
         self.intended_ns: int | None = None
         self.started_ns = 0
         self.written_ns: int | None = None
@@ -76,10 +79,11 @@ class Exchange:
         self.whole = False
         self.stopped_ns = 0
         self.turned_ns: int | None = None
-        self._arrivals = Arrivals()
+        self._arrivals = Arrivals(origin_ns)
         self._splitter = EventSplitter()
         self._reader = ReplyReader(api, record, keep_text=keep_text)
-        self._framed: list[tuple[Read, list[bytes]]] = []
+        self._framed: list[Read] = []
+        self._ends: list[int] = []
         self._failure: tuple[Reason, str] | None = None
         self._body: list[bytes] = []
         self._body_bytes = 0
@@ -97,7 +101,8 @@ class Exchange:
         """
         self.answered = self.answered or bool(data)
         if self.lazy and data:
-            if self.held > HOLD_BYTES:
+            self.held += len(data)
+            if self.held > HOLD_BYTES or len(self.reads) > HOLD_READS:
                 self.understand()
                 self.whole = self.response.complete
                 return self.whole or self.failure is not None
@@ -120,9 +125,11 @@ class Exchange:
     def understand(self) -> None:
         """Frame and decode everything that is held, and let go of the raw bytes."""
         self._frame()
-        framed, self._framed = self._framed, []
-        for read, pieces in framed:
-            self._decode(read, pieces)
+        if self._framed:
+            pieces = self.response.pieces[:]
+            self._decode(self._framed, self._ends, pieces)
+            self.response.pieces.clear()
+            self._framed, self._ends = [], []
         self.held = 0
 
     def settle(
@@ -137,8 +144,8 @@ class Exchange:
         if self.written_ns is not None:
             record.written_ns = self.written_ns - self.origin_ns
         gone = status in ("aborted", "failed") and reason != "closed_early"
-        ended = self.stopped_ns if gone or not self._arrivals.last else self._arrivals.last
-        record.end_ns = ended - self.origin_ns
+        stopped = self.stopped_ns - self.origin_ns
+        record.end_ns = stopped if gone or not self._arrivals.last else self._arrivals.last
         self._conclude(status, reason, detail)
         self._reader.finish()
         self._arrivals.settle(record, tally)
@@ -148,7 +155,7 @@ class Exchange:
             if self._arrivals.first_doubt is not None:
                 tally.ttft_doubt.add(late + self._arrivals.first_doubt)
         if self.turned_ns is not None:
-            tally.turnaround.add(max(self.turned_ns - self._arrivals.last, 0))
+            tally.turnaround.add(max(self.turned_ns - self.origin_ns - self._arrivals.last, 0))
         self.response.release()
 
     def _conclude(self, status: str, reason: Reason, detail: str) -> None:
@@ -182,9 +189,8 @@ class Exchange:
 
     def _read_document(self) -> None:
         if not self._is_stream():
-            before = len(self.record.chunk_ns)
-            self._reader.event(b"".join(self._body), self._arrivals.last - self.origin_ns)
-            self._arrivals.account(len(self.record.chunk_ns) - before, cut=False)
+            self._reader.event(b"".join(self._body), self._arrivals.last)
+            self._arrivals.account(self.record.chunk_ns, set())
 
     def _tail(self) -> bytes:
         """Join the last seven bytes that arrived, however they were split."""
@@ -197,38 +203,43 @@ class Exchange:
 
     def _frame(self) -> None:
         reads, self.reads = self.reads, []
-        if reads:
-            self.last_read_ns = reads[-1][3]
-        for read in reads:
-            if not read[0]:
-                self.response.end()
-                continue
-            pieces: list[bytes] = []
-            if self._failure is None:
-                try:
-                    pieces = self.response.feed(read[0])
-                except BadHttp as error:
-                    self._failure = ("bad_http", str(error))
-            self._framed.append((read, pieces))
-
-    def _decode(self, read: Read, pieces: list[bytes]) -> None:
-        arrivals, record = self._arrivals, self.record
-        stamp = arrivals.stamp(read) - self.origin_ns
-        if record.first_byte_ns is None:
-            record.first_byte_ns = stamp
-        if not pieces or self._failure is not None:
+        if not reads:
             return
+        closed = not reads[-1][0]
+        if closed:
+            reads.pop()
+        if reads and self._failure is None:
+            self.last_read_ns = reads[-1][3]
+            self._framed += reads
+            self._ends += self.response.feed([read[0] for read in reads])
+            if self.response.failure:
+                self._failure = ("bad_http", self.response.failure)
+        if closed:
+            self.response.end()
+
+    def _decode(self, reads: list[Read], ends: list[int], pieces: list[bytes]) -> None:
+        """Read the events of the framed reads; `ends` counts the pieces up to each read's end."""
+        stamps = self._arrivals.stamp(reads)
+        if self.record.first_byte_ns is None and stamps:
+            self.record.first_byte_ns = stamps[0]
         if self.response.status != 200 or not self._is_stream():
             self._keep_body(pieces)
             return
-        before = len(record.chunk_ns)
+        chunks = self.record.chunk_ns
+        known = len(chunks)
         try:
-            for piece in pieces:
-                for event in self._splitter.feed(piece):
-                    self._reader.event(event, stamp)
+            events, event_ends = self._splitter.feed_all(pieces)
         except LineTooLong:
             self._failure = ("line_too_long", "a line of more than 4 MiB")
-        arrivals.account(len(record.chunk_ns) - before, cut=self._splitter.pending)
+            return
+        cut: set[int] = set()
+        if event_ends is not None:
+            ends = [event_ends[end - 1] if end else 0 for end in ends]
+            if self._splitter.pending and reads:
+                cut.add(len(reads) - 1)
+        stamps = _stamp_of_each(stamps, ends)
+        self._reader.events(events, stamps)
+        self._arrivals.account(chunks[known:], cut)
 
     def _keep_body(self, pieces: list[bytes]) -> None:
         self._body += pieces
@@ -238,3 +249,13 @@ class Exchange:
 
     def _is_stream(self) -> bool:
         return self.response.headers.get("content-type", "").startswith("text/event-stream")
+
+
+def _stamp_of_each(stamps: list[int], ends: list[int]) -> list[int]:
+    """Repeat each read's stamp for every event that ended in it."""
+    if ends == list(range(1, len(ends) + 1)):
+        return stamps
+    each: list[int] = []
+    for stamp, end in zip(stamps, ends, strict=True):
+        each += [stamp] * (end - len(each))
+    return each

@@ -13,10 +13,6 @@ except ImportError:  # the driver that runs by itself
     httptools = None  # type: ignore[assignment]  # its absence is looked at before each use
 
 
-class BadHttp(Exception):
-    """The server's bytes are no HTTP/1.1 response."""
-
-
 class Response(Protocol):
     """One response as far as it has been fed."""
 
@@ -24,9 +20,15 @@ class Response(Protocol):
     headers: dict[str, str]
     complete: bool
     keep_alive: bool
+    pieces: list[bytes]
+    failure: str
 
-    def feed(self, data: bytes) -> list[bytes]:
-        """Take bytes and give the pieces of the body in them. Raises BadHttp."""
+    def feed(self, reads: list[bytes]) -> list[int]:
+        """Take reads and append their part of the body to `pieces`.
+
+        Gives for each read how many pieces there are up to its end. Bytes that are no HTTP/1.1
+        response set `failure`, and nothing is taken any more.
+        """
 
     def end(self) -> None:
         """Say that the server closed: completes a body that the close delimits."""
@@ -48,8 +50,9 @@ class HttptoolsResponse:
         self.headers: dict[str, str] = {}
         self.complete = False
         self.keep_alive = True
-        self._pieces: list[bytes] = []
-        self.on_body = self._pieces.append  # the parser looks callbacks up once, in the next line
+        self.failure = ""
+        self.pieces: list[bytes] = []
+        self.on_body = self.pieces.append  # the parser looks callbacks up once, in the next line
         self._parser: Any = httptools.HttpResponseParser(self)
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -68,15 +71,17 @@ class HttptoolsResponse:
         self.complete = True
         self.keep_alive = self._parser.should_keep_alive()
 
-    def feed(self, data: bytes) -> list[bytes]:
-        """Take bytes and give the pieces of the body in them. Raises BadHttp."""
+    def feed(self, reads: list[bytes]) -> list[int]:
+        """Take reads; see Response."""
+        ends: list[int] = []
+        feed, pieces = self._parser.feed_data, self.pieces
         try:
-            self._parser.feed_data(data)
+            for data in reads:
+                feed(data)
+                ends.append(len(pieces))
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            raise BadHttp(str(error)) from error
-        pieces = self._pieces[:]
-        self._pieces.clear()
-        return pieces
+            self.failure = str(error) or "not HTTP/1.1"
+        return ends + [len(pieces)] * (len(reads) - len(ends))
 
     def end(self) -> None:
         """Say that the server closed: completes a body that the close delimits."""
@@ -97,37 +102,42 @@ class H11Response:
         self.headers: dict[str, str] = {}
         self.complete = False
         self.keep_alive = True
+        self.failure = ""
+        self.pieces: list[bytes] = []
         self._h11 = h11
         self._connection = h11.Connection(h11.CLIENT)
         request = h11.Request(method="POST", target="/", headers=[("Host", "server")])
         self._connection.send(request)
         self._connection.send(h11.EndOfMessage())
 
-    def feed(self, data: bytes) -> list[bytes]:
-        """Take bytes and give the pieces of the body in them. Raises BadHttp."""
+    def feed(self, reads: list[bytes]) -> list[int]:
+        """Take reads; see Response."""
+        ends: list[int] = []
         try:
-            self._connection.receive_data(data)
-            return self._pieces()
+            for data in reads:
+                self._connection.receive_data(data)
+                self._take_events()
+                ends.append(len(self.pieces))
         except self._h11.RemoteProtocolError as error:
-            raise BadHttp(str(error)) from error
+            self.failure = str(error) or "not HTTP/1.1"
+        return ends + [len(self.pieces)] * (len(reads) - len(ends))
 
-    def _pieces(self) -> list[bytes]:
-        pieces: list[bytes] = []
+    def _take_events(self) -> None:
         while True:
             event = self._connection.next_event()
             if event is self._h11.NEED_DATA or event is self._h11.PAUSED:
-                return pieces
+                return
             if isinstance(event, self._h11.Response):
                 self.status = event.status_code
                 self.headers = {
                     name.decode("latin-1"): value.decode("latin-1") for name, value in event.headers
                 }
             elif isinstance(event, self._h11.Data):
-                pieces.append(bytes(event.data))
+                self.pieces.append(bytes(event.data))
             elif isinstance(event, self._h11.EndOfMessage):
                 self.complete = True
                 self.keep_alive = self._connection.their_state is not self._h11.MUST_CLOSE
-                return pieces
+                return
 
     def end(self) -> None:
         """Say that the server closed: completes a body that the close delimits."""

@@ -10,8 +10,14 @@ from collections.abc import Callable
 
 from specbench.loadgen.arrivals import Read
 from specbench.loadgen.clock import ClockWatch
-from specbench.loadgen.connection import ANCILLARY_BYTES, READ_BYTES, ConnectFailed, Connection
-from specbench.loadgen.exchange import HOLD_BYTES, Exchange
+from specbench.loadgen.connection import (
+    ANCILLARY_BYTES,
+    FULL_READ_BYTES,
+    READ_BYTES,
+    ConnectFailed,
+    Connection,
+)
+from specbench.loadgen.exchange import HOLD_READS, Exchange
 from specbench.loadgen.pacing import Pacer
 from specbench.loadgen.poller import READ, Poller
 from specbench.loadgen.pool import Pool
@@ -21,6 +27,8 @@ from specbench.loadgen.window import Window
 from specbench.model.load import DriveJob, Reason
 
 TICK_NS = 100_000_000
+BUSY, BACKLOG = 32, 512
+"""With so many sockets ready, ended streams wait to be understood, until so many are waiting."""
 PACING_NS = 100_000_000
 """A slot whose request failed waits this long, so that a dead server is not hammered."""
 
@@ -77,10 +85,12 @@ class Loop:
             until = next_tick if due is None else min(due, next_tick)
             if self._settling.waiting or not self._supply.full:
                 until = now
-            self._turn(until, precise=self._pacer.scheduled and until == due, polled_ns=polled)
+            precise = self._pacer.scheduled and until == due
+            arrived = self._turn(until, precise=precise, polled_ns=polled)
             polled = time.monotonic_ns()
             self._send_due(polled)
-            self._use_spare_time()
+            if arrived < BUSY or self._settling.waiting > BACKLOG:
+                self._use_spare_time()
         self._settling.drain()
 
     def abort(self, detail: str) -> None:
@@ -89,38 +99,42 @@ class Loop:
         self._finish_sending(time.monotonic_ns())
         self._abort_in_flight(detail)
 
-    def _turn(self, until_ns: int, *, precise: bool, polled_ns: int) -> None:
-        """Take what has arrived. This is the path that every event goes through."""
+    def _turn(self, until_ns: int, *, precise: bool, polled_ns: int) -> int:
+        """Take what has arrived, and count it. This is the path that every event goes through."""
         connections = self._pool.by_fd
         wall, monotonic = time.time_ns, time.monotonic_ns
-        for fd, mask in self._poller.wait(until_ns, precise=precise):
+        ready = self._poller.wait(until_ns, precise=precise)
+        for fd, mask in ready:
             connection = connections.get(fd)
             if connection is None:
                 if fd == self._control:
                     self.abort("interrupted")
                 continue
-            exchange = connection.exchange
-            if mask != READ or exchange is None or not connection.quick:
+            exchange = connection.stream
+            if mask != READ or exchange is None:
                 self._slow(connection, mask, polled_ns)
                 continue
             try:
-                data, ancillary, _, _ = connection.recvmsg(READ_BYTES, ANCILLARY_BYTES)
+                data, ancillary, _, _ = connection.recvmsg(connection.room, ANCILLARY_BYTES)
             except BlockingIOError:
                 continue
             except OSError as error:
                 self._broken(connection, error)
                 continue
-            exchange.reads.append((data, ancillary, wall(), monotonic()))
-            exchange.held += len(data)
+            reads = exchange.reads
+            reads.append((data, ancillary, wall(), monotonic()))
             if (
                 exchange.lazy
-                and len(data) > 7
-                and exchange.held < HOLD_BYTES
+                and 7 < len(data) < READ_BYTES
+                and len(reads) < HOLD_READS
                 and not data.endswith(b"\r\n\r\n")
             ):
                 continue
+            if len(data) == connection.room:
+                connection.room = FULL_READ_BYTES
             if exchange.advance(data):
                 self._answered(connection, exchange)
+        return len(ready)
 
     def _slow(self, connection: Connection, mask: int, polled_ns: int) -> None:
         """Take everything but a plain read: opening, TLS, writing on, an idle connection's end."""
@@ -142,7 +156,6 @@ class Loop:
         if not reads or connection.exchange is not exchange:
             return
         exchange.reads += reads
-        exchange.held += sum(len(read[0]) for read in reads)
         if exchange.advance(reads[-1][0]):
             self._answered(connection, exchange)
 
@@ -150,7 +163,7 @@ class Loop:
         if connection.tls is not None:
             return connection.read_tls(polled_ns, time.monotonic_ns())
         try:
-            data, ancillary, _, _ = connection.recvmsg(READ_BYTES, ANCILLARY_BYTES)
+            data, ancillary, _, _ = connection.recvmsg(connection.room, ANCILLARY_BYTES)
         except BlockingIOError:
             return []
         return [(data, ancillary, time.time_ns(), time.monotonic_ns())]
@@ -214,6 +227,7 @@ class Loop:
             return
         if not rest:
             exchange.written_ns = time.monotonic_ns()
+            connection.stream = exchange if connection.plain else None
         if rest or not first:
             self._pool.want_write(connection, wanted=bool(rest))
         connection.rest = rest
@@ -243,7 +257,6 @@ class Loop:
         if reusable and not connection.rest:
             self._pool.give_back(connection)
         else:
-            connection.exchange = None
             self._pool.drop(connection)
         if failure is None and not exchange.whole:
             self._end(exchange, "failed", "closed_early", "the server closed the connection")
@@ -260,7 +273,6 @@ class Loop:
         """Send again, once, what a kept-alive connection lost because the server closed it idle."""
         if not connection.served or exchange.retried:
             return False
-        connection.exchange = None
         self._pool.drop(connection)
         exchange.retried = True
         exchange.reads = []
@@ -269,7 +281,7 @@ class Loop:
         return True
 
     def _failed(self, connection: Connection, reason: Reason, detail: str) -> None:
-        exchange, connection.exchange = connection.exchange, None
+        exchange = connection.exchange
         self._pool.drop(connection)
         if exchange is not None:
             self._end(exchange, "failed", reason, detail)
@@ -292,7 +304,7 @@ class Loop:
 
     def _abort_in_flight(self, detail: str) -> None:
         for connection in list(self._pool.by_fd.values()):
-            exchange, connection.exchange = connection.exchange, None
+            exchange = connection.exchange
             if exchange is not None:
                 self._pool.drop(connection)
                 self._end(exchange, "aborted", "aborted", detail)

@@ -43,7 +43,7 @@ class Pool:
 
     def give_back(self, connection: Connection) -> None:
         """Take back a connection that may serve again."""
-        connection.exchange = None
+        connection.exchange = connection.stream = None
         self._idle.append(connection)
 
     def want_write(self, connection: Connection, *, wanted: bool) -> None:
@@ -56,6 +56,7 @@ class Pool:
             return
         if connection.exchange is None and connection in self._idle:
             self._idle.remove(connection)
+        connection.exchange = connection.stream = None
         self._poller.unregister(connection.fd)
         connection.close()
 

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -10,8 +11,23 @@ from specbench.errors import InputError
 from specbench.loadgen.endpoint import Endpoint
 from specbench.loadgen.exchange import Exchange
 from specbench.loadgen.schedule import Share
-from specbench.model.load import DriveJob, Prompt, RequestRecord
+from specbench.model.load import Api, DriveJob, Prompt, RequestRecord
 from specbench.sglang.wire import request_body
+
+
+class Draft(NamedTuple):
+    """A request ready to be sent, and the row that it will become."""
+
+    record: RequestRecord
+    request: bytes
+    api: Api
+    keep_text: bool
+
+    def begin(self, origin_ns: int) -> Exchange:
+        """Begin the exchange, with times relative to the drive's start."""
+        return Exchange(
+            self.record, self.request, self.api, origin_ns=origin_ns, keep_text=self.keep_text
+        )
 
 
 class Supply:
@@ -29,7 +45,7 @@ class Supply:
         self._endpoint = endpoint
         self._drive_id = drive_id
         self._ahead = ahead
-        self._ready: deque[Exchange] = deque()
+        self._ready: deque[Draft] = deque()
         self._prompts = enumerate(_cycle(Path(job.prompts_path)))
         self.origin_ns = 0
         total = job.stop.requests
@@ -52,7 +68,7 @@ class Supply:
         """Build one."""
         for index, prompt in self._prompts:
             if index % self._share.of == self._share.index:
-                self._ready.append(self._exchange(index, prompt))
+                self._ready.append(self._draft(index, prompt))
                 self.built += 1
                 return
 
@@ -62,11 +78,9 @@ class Supply:
             self.build()
         if not self._ready:
             return None
-        exchange = self._ready.popleft()
-        exchange.origin_ns = self.origin_ns
-        return exchange
+        return self._ready.popleft().begin(self.origin_ns)
 
-    def _exchange(self, index: int, prompt: Prompt) -> Exchange:
+    def _draft(self, index: int, prompt: Prompt) -> Draft:
         job, warm = self._job, index < self._job.warmup_requests
         rid = f"sb-{self._drive_id}-{index}"
         record = RequestRecord(
@@ -80,7 +94,7 @@ class Supply:
             job.target, job.sampling, prompt, rid=rid, salt=job.salt, keep_text=job.keep_text
         )
         request = self._endpoint.request(body, rid)
-        return Exchange(record, request, job.target.api, keep_text=job.keep_text)
+        return Draft(record, request, job.target.api, job.keep_text)
 
 
 def _cycle(path: Path) -> Iterator[Prompt]:
