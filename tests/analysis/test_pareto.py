@@ -1,0 +1,68 @@
+from specbench.analysis.pareto import choices, gpus_of
+from tests.analysis.frames import Side, recording
+
+
+def test_the_fastest_is_ranked_first_at_each_load() -> None:
+    trials, _, blocks = recording(
+        Side("ar", concurrency=(1, 64)),
+        Side("ddtree", concurrency=(1, 64), accept_len=4.0, slowing=0.5),
+    )
+
+    found = choices(trials, blocks)
+
+    best = {c.load["concurrency"]: c.configuration["algorithm"] for c in reversed(found)}
+    assert [c.load["concurrency"] for c in found] == [1, 1, 64, 64]
+    assert best == {1: "ddtree", 64: "ar"}
+    assert sum(c.p_best or 0 for c in found if c.load["concurrency"] == 1) == 1.0
+
+
+def test_the_front_trades_user_speed_for_gpu_speed() -> None:
+    trials, _, blocks = recording(
+        Side("ar", concurrency=(1, 64), slowing=0.3),
+        Side("dflash", concurrency=(1, 64), accept_len=3.0, slowing=0.3),
+    )
+
+    front = {
+        (c.configuration["algorithm"], c.load["concurrency"])
+        for c in choices(trials, blocks)
+        if c.on_front
+    }
+
+    assert front == {("dflash", 1), ("dflash", 64)}
+
+
+def test_what_is_not_lossless_dominates_nobody() -> None:
+    trials, _, blocks = recording(Side("ar"), Side("dflash", accept_len=3.0, lossless="violated"))
+
+    found = {c.configuration["algorithm"]: c for c in choices(trials, blocks)}
+
+    assert found["ar"].on_front
+    assert not found["dflash"].on_front
+
+
+def test_gpus_multiply_but_attention_data_parallelism_shares_them() -> None:
+    sizes = {"tp_size": 8, "pp_size": 2, "dp_size": 4}
+
+    assert gpus_of({"server_info": sizes}) == 64
+    assert gpus_of({"server_info": sizes | {"enable_dp_attention": True}}) == 16
+    assert gpus_of({"server_info": {"tp_size": 8}}) is None
+    assert gpus_of({}) is None
+
+
+def test_unknown_gpus_and_power_stay_unknown() -> None:
+    trials, _, _ = recording(Side("ar"))
+
+    (choice,) = choices(trials, {})
+
+    assert choice.tok_s_gpu is None
+    assert choice.joule_token is None
+
+
+def test_energy_is_power_over_throughput() -> None:
+    trials, _, blocks = recording(Side("ar"))
+    trials["gpu_power_w"] = 500.0
+
+    (choice,) = choices(trials, blocks)
+
+    assert choice.joule_token is not None
+    assert abs(choice.joule_token * choice.tok_s - 500.0) < 1e-6
