@@ -1,6 +1,7 @@
 """Acceptance of each cell, with an interval that treats prompts as the independent units."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import pandas as pd
@@ -24,6 +25,7 @@ class Acceptance:
     prompts: int
 
 
+@lru_cache(maxsize=4)
 def acceptances(evidence: Evidence) -> dict[str, Acceptance]:
     """Pool the per-request counters of each cell: 1 + accepted drafts / verify steps."""
     requests = evidence.requests

@@ -93,7 +93,7 @@ def show_level(level: Any) -> str:
         return "none"
     if isinstance(level, bool):
         return "true" if level else "false"
-    return f"{level:g}" if isinstance(level, float) else str(level)
+    return f"{level:g}" if isinstance(level, float) else " ".join(str(level).split())
 
 
 def matches_control(levels: Mapping[str, Any], control: Mapping[str, Any]) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -18,13 +18,13 @@ from specbench.recording.sealed import SealedTrial
 
 _TEXT = ("prompt_id", "category", "phase", "status", "reason", "finish_reason", "count_source")
 _NUMBERS = (
-    "intended_ns", "first_token_ns", "last_token_ns", "end_ns", "prompt_tokens", "output_tokens",
-    "cached_tokens", "retractions", "tokens_in_first_chunk", "spec_verify_ct", "spec_accepted",
-    "spec_proposed",
+    "intended_ns", "written_ns", "first_token_ns", "last_token_ns", "end_ns", "prompt_tokens",
+    "output_tokens", "cached_tokens", "retractions", "tokens_in_first_chunk", "spec_verify_ct",
+    "spec_accepted", "spec_proposed",
 )  # fmt: skip
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Evidence:
     """One recording as a report sees it.
 
@@ -32,7 +32,8 @@ class Evidence:
     `trial_id`, `cell_id` and the scalar fields of RequestRecord; chunk times are left out, for a
     million requests have a hundred million of them. `histograms`: trial_id -> verify steps that
     accepted exactly k drafts, summed over the measured requests. `gpu`: block_id -> samples.
-    `settings`: trial_id -> the sampling and workload that were sent.
+    `settings`: trial_id -> the sampling and workload that were sent. Compared by identity, so
+    that what is computed from it can be kept.
     """
 
     name: str
@@ -70,6 +71,7 @@ def evidence_of(source: Source) -> Evidence:
     return source if isinstance(source, Evidence) else gather(source)
 
 
+@lru_cache(maxsize=2)
 def gather(recording: Recording) -> Evidence:
     """Read a recording once, request by request; memory is bounded by the scalar columns.
 

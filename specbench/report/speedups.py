@@ -1,19 +1,19 @@
-"""Speed-ups of a report: each cell against its control, with an interval and what it rests on."""
+"""Speed-ups of a report: each cell against its control, as `analysis.compare` judges it."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
+from specbench.analysis.compare import compare
+from specbench.analysis.comparison import CellComparison, Comparison
+from specbench.analysis.crossover import Crossover
+from specbench.errors import ConfoundError, InputError
 from specbench.report import cells
 from specbench.report.evidence import Evidence
-from specbench.stats.nesting import Launches, launch_effect
-
-UNFIT = frozenset({"client_saturated", "simulated_acceptance", "args_mismatch"})
-"""Flags of rows that never support a claim about speed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,9 +21,11 @@ class SpeedUp:
     """One cell against the control cell that is equal in every factor applying to both.
 
     `ratio` is of `tok_s`, `low`/`high` its 95 % interval; None where it cannot be had, and
-    `reason` says why. `accept_ratio` and `step_ratio` decompose it: a speed-up at equal
-    concurrency is about accept_ratio / step_ratio (step_ratio > 1: a step takes longer).
-    `length_ratio`: tokens answered to the prompts that both arms met.
+    `reason` says why. `verdict` is of `analysis.compare`, corrected for all matched cells.
+    `accept_ratio` and `step_ratio` decompose it (step_ratio > 1: a step takes longer), `reading`
+    says so in words. `doubts` withhold a verdict. `guarded`: what was recorded of both servers was
+    compared, and `confounds` names the columns that forbid the comparison. `length_ratio`: tokens
+    answered to the prompts that both arms met.
     """
 
     cell_id: str
@@ -33,56 +35,200 @@ class SpeedUp:
     ratio: float | None = None
     low: float | None = None
     high: float | None = None
+    verdict: str = "inconclusive"
     n_trials: int = 0
     n_launches: int = 0
+    n_prompts: int = 0
+    launches_needed: int | None = None
     accept_ratio: float | None = None
     step_ratio: float | None = None
+    reading: str = ""
     length_ratio: float | None = None
+    doubts: tuple[str, ...] = ()
     confounds: tuple[str, ...] = ()
+    guarded: bool = False
     reason: str = ""
 
     @property
     def decided(self) -> bool:
-        """Whether the interval excludes no difference."""
-        return self.low is not None and self.high is not None and not self.low <= 1 <= self.high
+        """Whether the cell is said to be faster or slower."""
+        return self.verdict in {"faster", "slower"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Speeds:
+    """All comparisons of a report. `crossovers` are of whole curves, `caveats` of whole arms."""
+
+    pairs: tuple[SpeedUp, ...] = ()
+    crossovers: tuple[Crossover, ...] = ()
+    caveats: tuple[str, ...] = ()
 
 
 def speed_ups(evidence: Evidence) -> list[SpeedUp]:
     """Compare every measured cell of another arm with its control; refused ones say why."""
-    good = cells.usable(evidence.trials)
-    if good.empty:
-        return []
-    factors = cells.factors_of(good)
-    names = cells.varying(good)
-    groups = {str(cell): group for cell, group in good.groupby("cell_id", sort=False)}
-    levels = {cell: cells.levels_of(group.iloc[0], factors) for cell, group in groups.items()}
-    controls = [cell for cell in groups if levels[cell]["algorithm"] == evidence.control]
-    lengths = _lengths(evidence.requests)
-    pairs = []
-    for cell, group in groups.items():
-        if cell in controls:
-            continue
-        label = cells.cell_label(levels[cell], ["algorithm", *names])
-        matched = [c for c in controls if cells.matches_control(levels[cell], levels[c])]
-        if len(matched) != 1:
-            pairs.append(
-                SpeedUp(
-                    cell_id=cell,
-                    label=label,
-                    levels=levels[cell],
-                    reason=_why_unmatched(levels[cell], [levels[c] for c in controls]),
-                )
-            )
-            continue
-        pairs.append(_compared(cell, label, levels[cell], group, matched[0], groups, lengths))
-    return pairs
+    return list(speeds(evidence).pairs)
 
 
-def _why_unmatched(levels: Mapping[str, Any], controls: list[dict[str, Any]]) -> str:
-    if not controls:
-        return "no control cell was measured"
-    nearest = min(controls, key=lambda control: len(_differing(levels, control)))
-    return f"the nearest control differs in {', '.join(_differing(levels, nearest)) or 'nothing'}"
+@lru_cache(maxsize=4)
+def speeds(evidence: Evidence) -> Speeds:
+    """Compare every arm with the control, in all matched cells together.
+
+    An arm that cannot be compared as a whole is compared cell by cell, so that a confound of one
+    launch refuses the cells measured in it and no others.
+    """
+    book = _Book(evidence)
+    if evidence.control not in book.arms:
+        return Speeds(pairs=tuple(book.alone(cell) for cell in book.speculative()))
+    pairs: dict[str, SpeedUp] = {}
+    crossovers: list[Crossover] = []
+    caveats: dict[str, None] = {}
+    for arm in book.arms:
+        if arm == evidence.control:
+            continue
+        try:
+            found = _compare(evidence, evidence.trials, evidence.requests, arm)
+        except (ConfoundError, InputError):
+            pairs |= {pair.cell_id: pair for pair in _one_by_one(evidence, book, arm)}
+            continue
+        pairs |= {pair.cell_id: pair for pair in book.pairs_of(found)}
+        crossovers += found.crossovers
+        caveats |= dict.fromkeys(found.caveats)
+    everything = (pairs.get(cell) or book.alone(cell) for cell in book.speculative())
+    return Speeds(pairs=tuple(everything), crossovers=tuple(crossovers), caveats=tuple(caveats))
+
+
+def _compare(
+    evidence: Evidence, trials: pd.DataFrame, requests: pd.DataFrame, arm: str
+) -> Comparison:
+    return compare(trials, requests, evidence.blocks, evidence.control, arm)
+
+
+def _one_by_one(evidence: Evidence, book: "_Book", arm: str) -> Iterator[SpeedUp]:
+    """Compare an arm's cells alone with their controls; a refusal becomes the cell's reason."""
+    for cell in book.cells_of(arm):
+        control = book.control_of(cell)
+        if control is None:
+            continue
+        both = {cell, control}
+        trials = evidence.trials[evidence.trials["cell_id"].isin(both)]
+        requests = evidence.requests[evidence.requests["cell_id"].isin(both)]
+        try:
+            yield from book.pairs_of(_compare(evidence, trials, requests, arm))
+        except ConfoundError as refusal:
+            columns = tuple(refusal.columns)
+            reason = f"the arms also differ in {', '.join(columns) or refusal.what}"
+            yield book.refused(cell, control, reason, columns)
+        except InputError as refusal:
+            yield book.refused(cell, control, refusal.what, ())
+
+
+class _Book:
+    """Cells of the usable trials: their levels, their labels, their controls."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        good = cells.usable(evidence.trials)
+        factors = cells.factors_of(good)
+        self._control = evidence.control
+        self._names = ["algorithm", *(n for n in cells.varying(good) if n != "algorithm")]
+        self._levels = {
+            str(row["cell_id"]): cells.levels_of(row, factors)
+            for row in good.drop_duplicates("cell_id").to_dict("records")
+        }
+        self._by_levels = {_key(levels): cell for cell, levels in self._levels.items()}
+        self._lengths = _lengths(evidence.requests)
+        self.arms = list(dict.fromkeys(str(v["algorithm"]) for v in self._levels.values()))
+
+    def speculative(self) -> list[str]:
+        """List the cells of every arm but the control."""
+        return [c for c, levels in self._levels.items() if levels["algorithm"] != self._control]
+
+    def cells_of(self, arm: str) -> list[str]:
+        """List the cells of one arm."""
+        return [c for c, levels in self._levels.items() if levels["algorithm"] == arm]
+
+    def control_of(self, cell: str) -> str | None:
+        """Find the control cell that is equal in every factor applying to both."""
+        mine = self._levels[cell]
+        matched = [
+            c for c in self.cells_of(self._control) if cells.matches_control(mine, self._levels[c])
+        ]
+        return matched[0] if len(matched) == 1 else None
+
+    def alone(self, cell: str) -> SpeedUp:
+        """Say why a cell stands alone."""
+        controls = [self._levels[c] for c in self.cells_of(self._control)]
+        if not controls:
+            reason = "no control cell was measured"
+        else:
+            differing = min((_differing(self._levels[cell], c) for c in controls), key=len)
+            reason = f"the nearest control differs in {', '.join(differing) or 'the host'}"
+        return SpeedUp(
+            cell_id=cell, label=self._label(cell), levels=self._levels[cell], reason=reason
+        )
+
+    def refused(self, cell: str, control: str, reason: str, columns: tuple[str, ...]) -> SpeedUp:
+        """Say why a matched cell is not compared."""
+        return SpeedUp(
+            cell_id=cell,
+            label=self._label(cell),
+            levels=self._levels[cell],
+            control_id=control,
+            confounds=columns,
+            guarded=bool(columns),
+            length_ratio=self._length_ratio(cell, control),
+            reason=" ".join(reason.split()),
+        )
+
+    def pairs_of(self, found: Comparison) -> Iterator[SpeedUp]:
+        """Turn the compared cells of one arm into speed-ups."""
+        for one in found.cells:
+            cell = self._by_levels.get(_key({**one.levels, **one.own_b}))
+            control = self._by_levels.get(_key({**one.levels, **one.own_a}))
+            if cell is not None and control is not None:
+                yield self._pair(one, cell, control)
+
+    def _pair(self, one: CellComparison, cell: str, control: str) -> SpeedUp:
+        estimate = one.such_workloads or one.this_workload
+        known = math.isfinite(estimate.high) and estimate.low > 0
+        parts = one.decomposition
+        return SpeedUp(
+            cell_id=cell,
+            label=self._label(cell),
+            levels=self._levels[cell],
+            control_id=control,
+            ratio=estimate.ratio,
+            low=estimate.low if known else None,
+            high=estimate.high if known else None,
+            verdict=one.verdict,
+            n_trials=sum(one.trials),
+            n_launches=sum(one.launches),
+            n_prompts=one.prompts,
+            launches_needed=one.launches_needed,
+            accept_ratio=parts.accept_len.ratio if parts else None,
+            step_ratio=1 / parts.step_rate.ratio if parts else None,
+            reading=parts.reading if parts else "",
+            length_ratio=self._length_ratio(cell, control),
+            doubts=one.doubts,
+            guarded=True,
+            reason=one.why if one.verdict == "inconclusive" else "",
+        )
+
+    def _label(self, cell: str) -> str:
+        return cells.cell_label(self._levels[cell], self._names)
+
+    def _length_ratio(self, cell: str, control: str) -> float | None:
+        mine, theirs = self._lengths.get(cell), self._lengths.get(control)
+        if mine is None or theirs is None:
+            return None
+        common = mine.index.intersection(theirs.index)
+        total = theirs.loc[common].sum()
+        return float(mine.loc[common].sum() / total) if total > 0 else None
+
+
+def _key(levels: Mapping[str, Any]) -> frozenset[tuple[str, Any]]:
+    return frozenset(
+        (name, level) for name, level in levels.items() if level is not None and name != "host"
+    )
 
 
 def _differing(levels: Mapping[str, Any], control: Mapping[str, Any]) -> list[str]:
@@ -91,57 +237,6 @@ def _differing(levels: Mapping[str, Any], control: Mapping[str, Any]) -> list[st
         for name, level in levels.items()
         if name != "algorithm" and control.get(name) != level and None not in (control[name], level)
     ]
-
-
-def _compared(
-    cell: str,
-    label: str,
-    levels: Mapping[str, Any],
-    group: pd.DataFrame,
-    control: str,
-    groups: dict[str, pd.DataFrame],
-    lengths: dict[str, pd.Series],
-) -> SpeedUp:
-    base = groups[control]
-    fit, fit_base = _fit(group), _fit(base)
-    reason, ratio, low, high = "", None, None, None
-    if fit.empty or fit_base.empty:
-        reason = "no trial without a disqualifying flag on both arms"
-    else:
-        effect = launch_effect(_launches(fit_base), _launches(fit))
-        ratio, (low, high) = effect.ratio, effect.ratio_interval()
-        if len(fit) + len(fit_base) < 3 or not math.isfinite(high):
-            low = high = None
-            reason = "one trial on each arm: no interval"
-    return SpeedUp(
-        cell_id=cell,
-        label=label,
-        levels=levels,
-        control_id=control,
-        ratio=ratio,
-        low=low,
-        high=high,
-        n_trials=len(fit) + len(fit_base),
-        n_launches=int(fit["block_id"].nunique() + fit_base["block_id"].nunique()),
-        accept_ratio=_ratio(group, base, "accept_len"),
-        step_ratio=_ratio(group, base, "step_ms"),
-        length_ratio=_length_ratio(lengths.get(cell), lengths.get(control)),
-        reason=reason,
-    )
-
-
-def _fit(group: pd.DataFrame) -> pd.DataFrame:
-    keep = [not UNFIT & set(cells.flags_of([flags])) for flags in group["flags"]]
-    return group[pd.Series(keep, index=group.index) & (group["tok_s"] > 0)]
-
-
-def _launches(group: pd.DataFrame) -> Launches:
-    return [[float(v) for v in np.log(one["tok_s"])] for _, one in group.groupby("block_id")]
-
-
-def _ratio(group: pd.DataFrame, base: pd.DataFrame, name: str) -> float | None:
-    value, control = group[name].mean(), base[name].mean()
-    return float(value / control) if value > 0 and control > 0 else None
 
 
 def _lengths(requests: pd.DataFrame) -> dict[str, pd.Series]:
@@ -154,11 +249,3 @@ def _lengths(requests: pd.DataFrame) -> dict[str, pd.Series]:
         str(cell): part.droplevel("cell_id")
         for cell, part in means.dropna().groupby(level="cell_id", observed=True)
     }
-
-
-def _length_ratio(cell: pd.Series | None, control: pd.Series | None) -> float | None:
-    if cell is None or control is None:
-        return None
-    common = cell.index.intersection(control.index)
-    total = control.loc[common].sum()
-    return float(cell.loc[common].sum() / total) if total > 0 else None

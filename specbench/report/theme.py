@@ -1,11 +1,14 @@
 """How plots look: one light and one dark theme, readable without colour."""
 
-from collections.abc import Iterator
+import re
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from io import StringIO
+from functools import wraps
+from io import BytesIO, StringIO
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, ParamSpec, TypeVar
 
 import matplotlib as mpl
 from cycler import cycler
@@ -70,6 +73,24 @@ def current() -> Theme:
     return DARK if mpl.rcParams["figure.facecolor"] == DARK.paper else LIGHT
 
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def themed(draw: Callable[P, R]) -> Callable[P, R]:
+    """Let a plot function draw in the light theme when it is called outside of `using`."""
+
+    @wraps(draw)
+    def drawing(*args: P.args, **kwargs: P.kwargs) -> R:
+        papers = {theme.paper for theme in THEMES.values()}
+        if mpl.rcParams["figure.facecolor"] in papers:
+            return draw(*args, **kwargs)
+        with using("light"):
+            return draw(*args, **kwargs)
+
+    return drawing
+
+
 def _settings(theme: Theme) -> dict[Any, Any]:
     return {
         "figure.facecolor": theme.paper,
@@ -102,6 +123,7 @@ def _settings(theme: Theme) -> dict[Any, Any]:
         "errorbar.capsize": 3,
         "font.family": ["DejaVu Sans"],
         "axes.prop_cycle": cycler(color=list(theme.series)),
+        "text.parse_math": False,  # a dollar sign in a name is a dollar sign
         "svg.fonttype": "none",
         "svg.hashsalt": "specbench",
         "figure.dpi": 140,
@@ -130,9 +152,15 @@ def legend(axes: Axes) -> None:
 
 def caption_axes(axes: Axes, text: str) -> None:
     """Write the caption under the figure of an axes."""
+    caption(figure_of(axes), text)
+
+
+def figure_of(axes: Axes) -> Figure:
+    """Give the figure that an axes stands in."""
     figure = axes.get_figure(root=True)
-    if figure is not None:
-        caption(figure, text)
+    if figure is None:
+        raise ValueError("these axes belong to no figure")
+    return figure
 
 
 def caption(figure: Figure, text: str) -> None:
@@ -145,8 +173,44 @@ def caption(figure: Figure, text: str) -> None:
 def svg(figure: Figure) -> str:
     """Render a figure as SVG text; equal figures give equal text."""
     buffer = StringIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    with _any_script(), mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "specbench"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     return buffer.getvalue()
+
+
+def png(figure: Figure) -> bytes:
+    """Render a figure as PNG."""
+    buffer = BytesIO()
+    with _any_script():
+        figure.savefig(buffer, format="png", metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def darkened(light: str) -> str:
+    """Turn a light SVG into the dark theme: the same picture, each colour exchanged."""
+    exchange = dict(zip(_colours(LIGHT), _colours(DARK), strict=True))
+    return re.sub(r"#[0-9a-f]{6}\b", lambda found: exchange.get(found[0], found[0]), light)
+
+
+def variables(light: str) -> str:
+    """Turn a light SVG's colours into CSS variables, so that a page's theme decides."""
+    names = ("--paper", "--ink", "--faint", "--grid", *(f"--s{n}" for n in range(8)))
+    exchange = {c: f"var({name})" for c, name in zip(_colours(LIGHT), names, strict=True)}
+    return re.sub(r"#[0-9a-f]{6}\b", lambda found: exchange.get(found[0], found[0]), light)
+
+
+def _colours(theme: Theme) -> tuple[str, ...]:
+    return (theme.paper, theme.ink, theme.faint, theme.grid, *theme.series)
+
+
+@contextmanager
+def _any_script() -> Iterator[None]:
+    """Draw names in scripts that the font lacks: SVG viewers have other fonts, PNG shows boxes."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings(
+            "ignore", message="Glyph .* missing from font", category=UserWarning
+        )
+        yield
 
 
 def save(figure: Figure, folder: Path, name: str) -> tuple[Path, Path]:
@@ -154,5 +218,5 @@ def save(figure: Figure, folder: Path, name: str) -> tuple[Path, Path]:
     folder.mkdir(parents=True, exist_ok=True)
     vector, pixels = folder / f"{name}.svg", folder / f"{name}.png"
     vector.write_text(svg(figure), encoding="utf-8")
-    figure.savefig(pixels, format="png", metadata={"Software": None})
+    pixels.write_bytes(png(figure))
     return vector, pixels

@@ -120,8 +120,10 @@ def requests_of(trials: pd.DataFrame, *, prompts: int = 12, seed: int = 11) -> p
     rows = []
     for row in trials.to_dict("records"):
         base = {"trial_id": row["trial_id"], "cell_id": row["cell_id"]}
-        for number in range(-1, prompts):
-            rows.append(base | _request(row, number, float(rng.normal(0, 0.05))))
+        rows += [
+            base | _request(row, number, float(rng.normal(0, 0.05)))
+            for number in range(-1, prompts)
+        ]
     table = pd.DataFrame(rows, columns=pd.Index(REQUEST_COLUMNS))
     for name in ("trial_id", "cell_id", *TEXT_COLUMNS):
         table[name] = table[name].astype("category")
@@ -129,8 +131,8 @@ def requests_of(trials: pd.DataFrame, *, prompts: int = 12, seed: int = 11) -> p
 
 
 def _request(row: dict[str, Any], number: int, wobble: float) -> dict[str, Any]:
-    steps, tokens_a_step = 50, row["accept_len"] if row["accept_len"] else 1.0
-    tokens = 1 + round(steps * tokens_a_step)
+    tokens, tokens_a_step = 201, row["accept_len"] or 1.0
+    steps = round((tokens - 1) / tokens_a_step)
     sent = 1e8 * (number + 1)
     first = sent + 4e7 * (1 + abs(wobble))
     last = first + (row["step_ms"] or 10.0) * 1e6 * steps
@@ -170,16 +172,19 @@ REQUEST_COLUMNS = (
 def interleaved(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows with start times as a good plan gives them: arms alternate between launches."""
     arms = list(dict.fromkeys(row["algorithm"] for row in rows))
-    turn = {(launch, arm): i for launch in (0, 1) for i, arm in enumerate(
-        arms if launch == 0 else arms[::-1])}  # fmt: skip
+    hour = {
+        (launch, arm): number
+        for launch, turn in enumerate((arms, arms[::-1]))
+        for number, arm in enumerate(turn)
+    }
     return [
-        row
-        | {
-            "started_at": f"2026-01-0{1 + row['launch']}T{turn[row['launch'], row['algorithm']]:02d}"
-            f":{number % 60:02d}:00.000+00:00"
-        }
+        row | {"started_at": _start(row["launch"], hour[row["launch"], row["algorithm"]], number)}
         for number, row in enumerate(rows)
     ]
+
+
+def _start(launch: int, hour: int, number: int) -> str:
+    return f"2026-01-0{1 + launch}T{hour:02d}:{number % 60:02d}:00.000+00:00"
 
 
 CLAIMS = [

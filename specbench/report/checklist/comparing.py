@@ -72,7 +72,7 @@ def one_change(case: Case) -> Answer:
             f" also differ in {listed(columns)}",
             [pair.cell_id for pair in confounded],
         )
-    if not case.evidence.blocks:
+    if not any(pair.guarded for pair in case.pairs):
         return unknown("the servers' own facts were not recorded")
     return excluded(
         "arguments, environment, code, driver, device and client of the servers were compared"

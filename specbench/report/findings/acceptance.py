@@ -3,6 +3,7 @@
 from specbench.report import cells
 from specbench.report.acceptance import acceptances, by_position
 from specbench.report.evidence import Evidence
+from specbench.report.findings.speed import MAX_SENTENCES
 from specbench.report.numbers import between, percent, show
 from specbench.report.statements import Section, Statement, Table, count
 from specbench.report.tables import summary_rows
@@ -25,7 +26,7 @@ def section(evidence: Evidence) -> Section:
             continue
         interval = between(one.low, one.high) if one.low is not None and one.high else None
         lines.append((label, show(one.accept_len), interval, one.steps, one.prompts))
-        if interval:
+        if interval and len(rows) <= MAX_SENTENCES:
             statements.append(
                 Statement(
                     kind="claim",

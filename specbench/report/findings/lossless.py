@@ -36,7 +36,18 @@ def section(evidence: Evidence) -> Section:
             )
         )
     table = Table(
-        heads=("server", "claim", "verdict", "temperature", "concurrency", "tokens", "p", "method"),
+        heads=(
+            "server",
+            "claim",
+            "verdict",
+            "temperature",
+            "concurrency",
+            "tokens",
+            "effect",
+            "95 % interval",
+            "p",
+            "method",
+        ),
         rows=tuple(rows),
         caption="Claims of the losslessness verdicts",
     )
@@ -94,11 +105,8 @@ def _of_document(document: dict[str, Any]) -> Iterator[Statement]:
 
 
 def _violation(server: str, claim: dict[str, Any]) -> str:
-    effect = ", ".join(
-        f"{name} {show(value)}" for name, value in (claim.get("effect") or {}).items()
-    )
-    low_high = claim.get("ci") or []
-    interval = f", 95 % interval [{', '.join(show(v) for v in low_high)}]" if low_high else ""
+    effect, found = _effect(claim), _interval(claim)
+    interval = f", 95 % interval {found}" if found else ""
     p = f", p = {claim['p']:.1e}" if claim.get("p") is not None else ""
     note = f" {claim['note']}" if claim.get("note") else ""
     at = f"temperature {show(claim.get('temperature'))}, concurrency {claim.get('concurrency')}"
@@ -107,6 +115,15 @@ def _violation(server: str, claim: dict[str, Any]) -> str:
         f" {effect or 'see the note'}{interval}{p}"
         f" (n = {int(claim.get('n_tokens') or 0):,} tokens, {claim.get('method')}).{note}"
     )
+
+
+def _effect(claim: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {show(value)}" for name, value in (claim.get("effect") or {}).items())
+
+
+def _interval(claim: dict[str, Any]) -> str:
+    ends = claim.get("ci") or []
+    return f"[{', '.join(show(end) for end in ends)}]" if ends else ""
 
 
 def _resolution(document: dict[str, Any]) -> str:
@@ -148,6 +165,8 @@ def _claim_row(document: dict[str, Any], claim: dict[str, Any]) -> tuple[Any, ..
         claim.get("temperature"),
         claim.get("concurrency"),
         claim.get("n_tokens"),
+        _effect(claim) or None,
+        _interval(claim) or None,
         claim.get("p"),
         claim.get("method"),
     )

@@ -1,12 +1,15 @@
 """How to see it again: matrix, versions, hashes, commands."""
 
 import platform
+import re
 import shlex
 from typing import Any
 
 from specbench import __version__
 from specbench.report.evidence import Evidence
 from specbench.report.statements import Section, Statement, Table
+
+SECRET = re.compile(r"key|token(?!s|iz)|secret|password|credential", re.IGNORECASE)
 
 
 def section(evidence: Evidence) -> Section:
@@ -82,11 +85,15 @@ def _rounded(value: Any) -> str | None:
 
 
 def _command(facts: dict[str, Any]) -> str | None:
-    """Join a launch's flags for reading; values of secret-looking flags never get here."""
+    """Join a launch's flags for reading; the values of flags that hold secrets are left out."""
     flags = (facts.get("spec") or {}).get("flags") or ()
     words = [
-        f"--{name}" if value is True else f"--{name} {shlex.quote(str(value))}"
+        f"--{name}" if value is True else f"--{name} {_shown(str(name), value)}"
         for name, value in flags
         if value not in (None, False)
     ]
     return " ".join(words) or None
+
+
+def _shown(name: str, value: Any) -> str:
+    return "***" if SECRET.search(name) else shlex.quote(str(value))

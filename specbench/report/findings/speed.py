@@ -8,10 +8,12 @@ from specbench.report import cells
 from specbench.report.evidence import Evidence
 from specbench.report.numbers import between, show, times
 from specbench.report.speedups import SpeedUp
-from specbench.report.statements import Section, Statement, Table, count
+from specbench.report.statements import Section, Statement, Table, count, listed
 from specbench.report.tables import summary_rows
 
 MIN_LAUNCHES_NOTE = 2
+MAX_SENTENCES = 24
+"""Cells above which each cell's sentence is left to the table, and only groups get one."""
 
 
 def section(evidence: Evidence, pairs: list[SpeedUp]) -> Section:
@@ -29,29 +31,46 @@ def section(evidence: Evidence, pairs: list[SpeedUp]) -> Section:
 
 
 def _ratios(evidence: Evidence, pairs: list[SpeedUp]) -> Iterator[Statement]:
-    for pair in pairs:
-        if pair.decided:
-            yield _claim(evidence, pair)
-    undecided = [pair for pair in pairs if pair.low is not None and not pair.decided]
-    if undecided:
+    decided = [pair for pair in pairs if pair.decided]
+    for pair in decided if len(decided) <= MAX_SENTENCES else ():
+        yield _claim(evidence, pair)
+    equal = [pair for pair in pairs if pair.verdict == "no_difference"]
+    if equal:
         yield Statement(
-            kind="withheld",
-            text=f"No difference from the control is claimed for {count(len(undecided), 'cell')}:"
-            " the interval spans 1.",
-            rows=tuple(pair.cell_id for pair in undecided),
+            kind="claim",
+            text=f"{count(len(equal), 'cell')} as fast as `{evidence.control}`: the whole 95 %"
+            f" interval lies within 2 % (n = {sum(p.n_trials for p in equal)} trials):"
+            f" {listed([pair.label for pair in equal])}.",
+            rows=tuple(pair.cell_id for pair in equal),
         )
-    refused = [pair for pair in pairs if pair.low is None]
-    for reason in dict.fromkeys(pair.reason for pair in refused):
-        mine = [pair for pair in refused if pair.reason == reason]
-        yield Statement(
-            kind="withheld",
-            text=f"No speed-up is claimed for {count(len(mine), 'cell')}: {reason}.",
-            rows=tuple(pair.cell_id for pair in mine),
-        )
+    yield from _withheld(pairs)
     if not pairs:
         yield Statement(
             kind="withheld", text="No speed-up is claimed: no speculative cell was measured."
         )
+
+
+def _withheld(pairs: list[SpeedUp]) -> Iterator[Statement]:
+    """Say for which cells no claim is made, and why; equal reasons are said once."""
+    reasons: dict[str, list[SpeedUp]] = defaultdict(list)
+    for pair in pairs:
+        if not pair.decided and pair.verdict != "no_difference":
+            reasons[_reason(pair)].append(pair)
+    for reason, mine in reasons.items():
+        needed = [pair.launches_needed for pair in mine if pair.launches_needed]
+        more = f" About {max(needed)} launches of each arm would decide." if needed else ""
+        yield Statement(
+            kind="withheld",
+            text=f"No speed-up is claimed for {count(len(mine), 'cell')}"
+            f" ({listed([pair.label for pair in mine], most=3)}): {reason}.{more}",
+            rows=tuple(pair.cell_id for pair in mine),
+        )
+
+
+def _reason(pair: SpeedUp) -> str:
+    if pair.doubts:
+        return "; ".join(pair.doubts)
+    return "the 95 % interval spans 1" if pair.low is not None else pair.reason
 
 
 def _claim(evidence: Evidence, pair: SpeedUp) -> Statement:
@@ -108,7 +127,12 @@ def _by_server(pairs: list[SpeedUp]) -> dict[tuple[str, str], list[SpeedUp]]:
     """Group comparisons that differ in load only."""
     matched = [pair for pair in pairs if pair.control_id is not None]
     names = sorted(
-        {n for p in matched for n in p.levels if len({q.levels.get(n) for q in matched}) > 1},
+        {
+            n
+            for p in matched
+            for n in p.levels
+            if len({q.levels.get(n) for q in matched} - {None}) > 1
+        },
         key=lambda name: name != "algorithm",
     )
     groups: dict[tuple[str, str], list[SpeedUp]] = defaultdict(list)
@@ -138,7 +162,7 @@ def _table(pairs: list[SpeedUp]) -> Table:
                 times(pair.step_ratio),
                 pair.n_trials or None,
                 pair.n_launches or None,
-                pair.reason or ("" if pair.decided else "spans 1"),
+                "" if pair.decided else (_reason(pair) or pair.verdict.replace("_", " ")),
             )
             for pair in pairs
         ),
@@ -150,10 +174,9 @@ def _table(pairs: list[SpeedUp]) -> Table:
 def decomposition(pairs: list[SpeedUp]) -> Section:
     """Say where a speed-up came from, and where acceptance was lost again."""
     statements = []
-    for pair in pairs:
-        if pair.accept_ratio is None or pair.step_ratio is None or pair.ratio is None:
-            continue
-        if not pair.decided and pair.accept_ratio <= 1.05:
+    told = [pair for pair in pairs if pair.accept_ratio and pair.step_ratio and pair.ratio]
+    for pair in told if len(told) <= MAX_SENTENCES else _lost(told):
+        if pair.accept_ratio is None or pair.step_ratio is None:
             continue
         outcome = (
             f"{times(pair.ratio)} {between(pair.low or 0, pair.high or 0)}"
@@ -179,6 +202,11 @@ def decomposition(pairs: list[SpeedUp]) -> Section:
         statements=tuple(statements),
         plots=("decomposition",) if statements else (),
     )
+
+
+def _lost(pairs: list[SpeedUp]) -> list[SpeedUp]:
+    """Keep the cells whose acceptance did not become speed: those need a sentence."""
+    return [p for p in pairs if (p.accept_ratio or 0) > 1.05 and (p.high or p.ratio or 0) <= 1]
 
 
 def capacity(evidence: Evidence) -> Section:

@@ -13,6 +13,7 @@ from specbench.report.plots.series import caption_of
 from specbench.report.tables import summary_rows
 
 
+@theme.themed
 def accept_len(source: Source, by: str | None = None, axes: Axes | None = None) -> Axes:
     """Plot accept_len with 95 % intervals against one factor, a line a combination of the others.
 
@@ -52,6 +53,7 @@ def accept_len(source: Source, by: str | None = None, axes: Axes | None = None) 
     return axes
 
 
+@theme.themed
 def acceptance_by_position(source: Source, axes: Axes | None = None) -> Axes:
     """Plot the share of verify steps that accepted the draft at each position, a line a server."""
     evidence = evidence_of(source)
@@ -72,6 +74,7 @@ def acceptance_by_position(source: Source, axes: Axes | None = None) -> Axes:
     return axes
 
 
+@theme.themed
 def acceptance_histogram(source: Source, axes: Axes | None = None) -> Axes:
     """Plot how many drafts a verify step accepted: share of steps, a line a server."""
     evidence = evidence_of(source)

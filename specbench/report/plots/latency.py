@@ -20,6 +20,7 @@ MAX_LINES = 12
 MAX_POINTS = 400
 
 
+@theme.themed
 def latency(source: Source, what: Latency = "ttft_ms", axes: Axes | None = None) -> Axes:
     """Plot the empirical distribution of a latency over requests, a line a cell.
 
@@ -42,8 +43,7 @@ def latency(source: Source, what: Latency = "ttft_ms", axes: Axes | None = None)
             found[keep], share[keep], label=cells.cell_label(cells.levels_of(row, names), names),
             ls=theme.DASHES[number % 5], color=theme.current().series[number % 8],
         )  # fmt: skip
-    if axes.lines:
-        axes.set_xscale("log")
+    _spread_axis(axes)
     axes.set_xlabel(LABELS[what])
     axes.set_ylabel("share of requests not above")
     axes.set_ylim(0, 1.02)
@@ -52,6 +52,15 @@ def latency(source: Source, what: Latency = "ttft_ms", axes: Axes | None = None)
         axes, caption_of(good, points=f"{int(values.notna().sum()):,} measured requests that ended")
     )
     return axes
+
+
+def _spread_axis(axes: Axes) -> None:
+    """Use a logarithmic axis only where values spread over more than a decade."""
+    values = [float(v) for line in axes.lines for v in np.asarray(line.get_xdata()) if v > 0]
+    if values and max(values) / min(values) > 10:
+        axes.set_xscale("log")
+    else:
+        axes.set_xlim(left=0)
 
 
 def _shown(good: pd.DataFrame) -> pd.DataFrame:

@@ -12,6 +12,7 @@ from specbench.report.findings.lossless import server_of
 MARKS = {"holds": ("o", 3), "violated": ("X", 2), "inconclusive": ("D", 5)}
 
 
+@theme.themed
 def lossless(source: Source, axes: Axes | None = None) -> Axes:
     """Plot each claim: its evidence against losslessness, -log10 p, and its verdict by mark.
 

@@ -10,6 +10,7 @@ PHASES = ("starting", "weights", "kv_cache", "autotune", "graphs", "draft", "bin
 HATCHES = ("", "//", "..", "\\\\", "xx", "--", "++", "oo", "**")
 
 
+@theme.themed
 def load_phases(source: Source, axes: Axes | None = None) -> Axes:
     """Plot the time that each launch spent in each phase of loading, in seconds."""
     evidence = evidence_of(source)
@@ -39,6 +40,7 @@ def load_phases(source: Source, axes: Axes | None = None) -> Axes:
     return axes
 
 
+@theme.themed
 def gpu(source: Source, block_id: str | None = None, axes: Axes | None = None) -> Axes:
     """Plot power (watts, left) and temperature (degrees Celsius, right) over one launch.
 

@@ -12,6 +12,7 @@ from specbench.report.plots.series import Series, by_server, caption_of, load_ax
 ROWS = (("tok_s", "throughput (tok/s)"), ("accept_len", "accept_len (tokens a step)"))
 
 
+@theme.themed
 def overview(trials: pd.DataFrame) -> Figure:
     """Plot tok/s and accept_len against load, one column a temperature, one line a server.
 

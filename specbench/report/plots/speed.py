@@ -18,11 +18,13 @@ from specbench.report.plots.series import (
 from specbench.report.speedups import SpeedUp, speed_ups
 
 
+@theme.themed
 def throughput(source: Source, axes: Axes | None = None) -> Axes:
     """Plot tok_s (tokens a second, all users together) against load, a line a server."""
     return _against_load(source, axes, "tok_s", "throughput (tok/s)")
 
 
+@theme.themed
 def per_user(source: Source, axes: Axes | None = None) -> Axes:
     """Plot tok_s_user (tokens a second that one user sees) against load, a line a server."""
     return _against_load(source, axes, "tok_s_user", "per user (tok/s)")
@@ -52,6 +54,7 @@ def _levels(good: pd.DataFrame, load: str) -> list[float]:
     return sorted({float(value) for value in good[load].dropna()}) if load in good.columns else []
 
 
+@theme.themed
 def speedup(source: Source, axes: Axes | None = None) -> Axes:
     """Plot the speed-up over the control against load, with 95 % intervals.
 
@@ -111,6 +114,7 @@ def _ratio_line(
             )
 
 
+@theme.themed
 def pareto(source: Source, axes: Axes | None = None) -> Axes:
     """Plot throughput against per-user speed: each point a cell, the front joined.
 
@@ -148,6 +152,7 @@ def pareto_front(points: list[tuple[float, float]]) -> list[tuple[float, float]]
     return front[::-1]
 
 
+@theme.themed
 def decomposition(source: Source, axes: Axes | None = None) -> Axes:
     """Plot what a speed-up is made of, in doublings: accept_len gained, step time lost.
 

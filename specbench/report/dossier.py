@@ -1,0 +1,108 @@
+"""A report before it has a format: findings, pictures and tables of one or more recordings."""
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from specbench.report import cells
+from specbench.report.evidence import Evidence
+from specbench.report.findings import compose
+from specbench.report.history import Trend, trends
+from specbench.report.numbers import show, times
+from specbench.report.pictures import Picture, paint
+from specbench.report.statements import Findings, Table
+from specbench.report.tables import summary_rows
+
+TRIAL_COLUMNS = (
+    ("tok_s", "tok/s"), ("tok_s_user", "tok/s per user"), ("ttft_ms_p50", "TTFT p50 (ms)"),
+    ("tpot_ms_p50", "TPOT p50 (ms)"), ("accept_len", "accept_len"), ("step_ms", "step (ms)"),
+    ("n_requests", "requests"), ("n_failed", "failed"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chapter:
+    """Everything about one recording. `prefix` keeps its anchors apart from other chapters'."""
+
+    prefix: str
+    evidence: Evidence
+    findings: Findings
+    pictures: dict[str, Picture]
+    cells: Table
+    trials: Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dossier:
+    """One report: a chapter a recording, and what several recordings say of one cell."""
+
+    title: str
+    chapters: tuple[Chapter, ...]
+    trends: tuple[Trend, ...] = ()
+
+
+def assemble(sources: list[Evidence]) -> Dossier:
+    """Compose, draw and tabulate everything that a report shows, oldest recording first."""
+    ordered = sorted(sources, key=lambda one: str(one.manifest.get("created_at") or one.name))
+    chapters = tuple(_chapter(f"r{number}-", one) for number, one in enumerate(ordered))
+    names = list(dict.fromkeys(chapter.findings.title for chapter in chapters))
+    return Dossier(
+        title=" and ".join(names[:3]) + (" and others" if len(names) > 3 else ""),
+        chapters=chapters,
+        trends=tuple(trends(ordered)),
+    )
+
+
+def _chapter(prefix: str, evidence: Evidence) -> Chapter:
+    findings = compose(evidence)
+    wanted = ["overview", *(name for section in findings.sections for name in section.plots)]
+    drawn = {name: picture for name in wanted if (picture := paint(name, evidence)) is not None}
+    return Chapter(
+        prefix=prefix,
+        evidence=evidence,
+        findings=findings,
+        pictures=drawn,
+        cells=_cells_table(evidence),
+        trials=_trials_table(evidence.trials),
+    )
+
+
+def _cells_table(evidence: Evidence) -> Table:
+    rows = summary_rows(evidence.trials, evidence.control)
+    factors = ["algorithm", *(n for n in cells.varying(evidence.trials) if n != "algorithm")]
+    return Table(
+        heads=(*factors, "trials", "launches", "failed", "tok/s", "tok/s per user", "accept_len",
+               "step (ms)", "speed-up", "lossless", "flags", "cell_id"),
+        rows=tuple(
+            (
+                *(row.get(name) for name in factors),
+                row["trials"], row["launches"], row["failed"], show(row["tok_s"]),
+                show(row["tok_s_user"]), show(row["accept_len"]), show(row["step_ms"]),
+                times(row["speedup"]), row["lossless"], ", ".join(row["flags"]), row["cell_id"],
+            )
+            for row in rows
+        ),
+        caption="All cells: means over trials; accept_len pooled over verify steps",
+        keys=tuple(row["cell_id"] for row in rows),
+    )  # fmt: skip
+
+
+def _trials_table(trials: pd.DataFrame) -> Table:
+    factors = ["algorithm", *(n for n in cells.varying(trials) if n != "algorithm")]
+    records = trials.to_dict("records")
+    return Table(
+        heads=("trial_id", *factors, "host", "block", "started", "status",
+               *(label for _, label in TRIAL_COLUMNS), "flags", "reason"),
+        rows=tuple(
+            (
+                row["trial_id"],
+                *(cells.plain(row[name]) for name in factors),
+                row["host"], row["block_id"], str(row["started_at"])[:19], row["status"],
+                *(show(cells.plain(row[name])) for name, _ in TRIAL_COLUMNS),
+                cells.plain(row["flags"]), cells.plain(row["reason"]),
+            )
+            for row in records
+        ),
+        caption="All trials, one row each; every column is in tables/trials.csv",
+        keys=tuple(str(row["trial_id"]) for row in records),
+    )  # fmt: skip

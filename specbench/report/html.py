@@ -1,0 +1,126 @@
+"""The findings as one HTML file: self-contained, readable without scripts, everything escaped."""
+
+import base64
+import hashlib
+import re
+from importlib import resources
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from specbench import __version__
+from specbench.report import theme
+from specbench.report.dossier import Chapter, Dossier
+from specbench.report.history import draw
+from specbench.report.numbers import ABSENT, show
+from specbench.report.pictures import Picture
+from specbench.report.statements import Statement
+
+MAX_LINKS = 8
+_CODE = re.compile(r"`([^`]+)`")
+_ID = re.compile(r'\b(id="|xlink:href="#|href="#|url\(#)')
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+
+
+def render(dossier: Dossier) -> str:
+    """Render a dossier as one HTML document.
+
+    Its Content-Security-Policy allows the one inline script by hash and nothing from elsewhere.
+    """
+    script = _asset("page.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    environment = Environment(
+        loader=PackageLoader("specbench.report", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"sentence": sentence, "cell": shown, "clean": clean}
+    return environment.get_template("findings.html.j2").render(
+        dossier=dossier,
+        version=__version__,
+        style=Markup(_asset("page.css")),  # noqa: S704 - our own file
+        script=Markup(script),  # noqa: S704 - our own file
+        script_hash=digest,
+        anchors={chapter.prefix: anchors(chapter) for chapter in dossier.chapters},
+        links=links,
+        anchor=anchor,
+        figure=inline_svg,
+        trend_svg=_trend_svg,
+    )
+
+
+def _asset(name: str) -> str:
+    return (resources.files("specbench.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+def clean(text: Any) -> str:
+    """Take out control characters (a log may colour its lines) and lone surrogates."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", str(text))
+
+
+def sentence(text: str) -> Markup:
+    """Escape a sentence; words between backticks become code."""
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(clean(text)))))  # noqa: S704 - escaped
+
+
+def shown(value: Any) -> str:
+    """Write a table cell; what was not measured is a dash."""
+    if value is None or value == "":
+        return ABSENT
+    return clean(show(value)) if isinstance(value, float) else clean(value)
+
+
+def anchor(identifier: str) -> str:
+    """Turn an identifier into one that HTML and URLs take as it is."""
+    plain = re.sub(r"[^A-Za-z0-9_-]", "_", identifier)
+    if plain == identifier:
+        return plain
+    return f"{plain[:60]}-{hashlib.sha256(identifier.encode('utf-8', 'replace')).hexdigest()[:8]}"
+
+
+def anchors(chapter: Chapter) -> frozenset[str]:
+    """List what statements of a chapter can point to."""
+    keys = {*chapter.cells.keys, *chapter.trials.keys}
+    for section in chapter.findings.sections:
+        for table in section.tables:
+            keys |= set(table.keys)
+    return frozenset(keys)
+
+
+def links(statement: Statement, known: frozenset[str]) -> list[tuple[str, str]]:
+    """Give (anchor, name) of the first rows that a statement rests on and the page shows."""
+    found = []
+    for row in statement.rows:
+        for key in (row, f"block-{row}", f"pair-{row}"):
+            if key in known:
+                found.append((anchor(key), row))
+                break
+    return found[:MAX_LINKS]
+
+
+def inline_svg(picture: Picture, prefix: str) -> Markup:
+    """Prepare a picture for the page: colours by CSS variables, identifiers of its own."""
+    return _inline(picture.light_svg, f"{prefix}{picture.name}-", picture.alt)
+
+
+def _inline(svg: str, prefix: str, alt: str) -> Markup:
+    body = svg[svg.index("<svg") :]
+    body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
+    body = re.sub(r"<style[^>]*>.*?</style>", "", body, flags=re.DOTALL)
+    body = _ID.sub(lambda found: f"{found[1]}{prefix}", body)
+    body = re.sub(r"(<svg[^>]*?) (?:height|width)=\"[^\"]*\"", r"\1", body, count=1)
+    body = re.sub(r"(<svg[^>]*?) (?:height|width)=\"[^\"]*\"", r"\1", body, count=1)
+    head = f'<svg role="img" aria-label="{escape(clean(alt))}"'
+    return Markup(theme.variables(body.replace("<svg", head, 1)))  # noqa: S704 - matplotlib escapes
+
+
+def _trend_svg(trend: Any, number: int) -> Markup:
+    with theme.using("light"):
+        axes = theme.new_axes()
+        draw(trend, axes)
+        return _inline(
+            theme.svg(theme.figure_of(axes)), f"t{number}-", f"{trend.label}: tok_s over launches"
+        )
