@@ -27,6 +27,7 @@ Closure = Callable[[Levels], Any]
 
 LONGEST = 4096
 DEEPEST = 40
+MOST_OPERATIONS = 100
 LARGEST = 2**63 - 1
 
 _TOKEN = re.compile(
@@ -143,6 +144,7 @@ class _Parser:
         self.found = found
         self.at = 0
         self.depth = 0
+        self.operations = 0
         self.names: list[tuple[str, int]] = []
 
     @property
@@ -173,17 +175,24 @@ class _Parser:
         self.depth -= 1
         return value
 
+    def arithmetic(self, op: str, left: Closure, right: Closure) -> Closure:
+        """Join two sides; every one nests a call at evaluation, so there is a bound."""
+        self.operations += 1
+        if self.operations > MOST_OPERATIONS:
+            raise self.error(f"more than {MOST_OPERATIONS} operations")
+        return _arithmetic(op, left, right)
+
     def either(self) -> Closure:
         terms = [self.both()]
         while self.take("or"):
             terms.append(self.both())
-        return terms[0] if len(terms) == 1 else _any_of(tuple(terms))
+        return _or(terms)
 
     def both(self) -> Closure:
         terms = [self.negation()]
         while self.take("and"):
             terms.append(self.negation())
-        return terms[0] if len(terms) == 1 else _all_of(tuple(terms))
+        return _and(terms)
 
     def negation(self) -> Closure:
         if self.take("not"):
@@ -206,18 +215,18 @@ class _Parser:
     def sum(self) -> Closure:
         value = self.product()
         while op := self.take("+", "-"):
-            value = _arithmetic(op, value, self.product())
+            value = self.arithmetic(op, value, self.product())
         return value
 
     def product(self) -> Closure:
         value = self.unary()
         while op := self.take("*", "//", "%"):
-            value = _arithmetic(op, value, self.unary())
+            value = self.arithmetic(op, value, self.unary())
         return value
 
     def unary(self) -> Closure:
         if self.take("-"):
-            return _arithmetic("-", lambda _: 0, self.nested(self.unary))
+            return self.arithmetic("-", lambda _: 0, self.nested(self.unary))
         return self.atom()
 
     def atom(self) -> Closure:
@@ -272,18 +281,24 @@ def _number(token: Token) -> int | float:
     return value
 
 
-def _any_of(terms: tuple[Closure, ...]) -> Closure:
-    def value(levels: Levels) -> bool:
-        return any(term(levels) for term in terms)
+def _or(terms: list[Closure]) -> Closure:
+    """Join terms; two, the usual number, without a loop."""
+    if len(terms) == 1:
+        return terms[0]
+    if len(terms) == 2:
+        first, second = terms
+        return lambda levels: bool(first(levels) or second(levels))
+    return lambda levels: any(term(levels) for term in terms)
 
-    return value
 
-
-def _all_of(terms: tuple[Closure, ...]) -> Closure:
-    def value(levels: Levels) -> bool:
-        return all(term(levels) for term in terms)
-
-    return value
+def _and(terms: list[Closure]) -> Closure:
+    """Join terms; two, the usual number, without a loop."""
+    if len(terms) == 1:
+        return terms[0]
+    if len(terms) == 2:
+        first, second = terms
+        return lambda levels: bool(first(levels) and second(levels))
+    return lambda levels: all(term(levels) for term in terms)
 
 
 def _same(left: Any, right: Any) -> bool:

@@ -98,7 +98,7 @@ class CommonFactor(msgspec.Struct, frozen=True, kw_only=True):
     versions: dict[str, dict[str, Level]] = {}
 
 
-class Cell(msgspec.Struct, frozen=True, kw_only=True):
+class Cell(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One combination of levels, after collapse; `cell_id` is the content hash of its definition.
 
     `levels` holds every factor of the matrix (None where it does not apply); `invalid` is the

@@ -26,7 +26,7 @@ class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
     levels: dict[str, Level] = {}
 
 
-class Trial(msgspec.Struct, frozen=True, kw_only=True):
+class Trial(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One planned execution of a cell inside a block.
 
     `replicate` counts trials of this cell over all launches from 0; `order` is its place inside
@@ -97,7 +97,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     trials: tuple[PastTrial, ...] = ()
 
 
-class TrialReason(msgspec.Struct, frozen=True, kw_only=True):
+class TrialReason(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Why a trial will run or not: `state` for scripts, `reason` for people."""
 
     trial_id: str

@@ -14,7 +14,7 @@ from specbench.model.load import Closed, Open, Sampling, Shape
 from specbench.model.matrix import Cell, Level, Matrix, WorkloadOptions
 from specbench.model.plan import LaunchSpec
 from specbench.planning.design import Design, Levels
-from specbench.planning.identity import digest
+from specbench.planning.identity import digest, joined
 from specbench.planning.render import InvalidReason, Renderer
 
 MOST_CELLS = 1_000_000
@@ -68,9 +68,12 @@ def _levels(design: Design) -> dict[Key, Origin]:
             if plain:
                 found[values] = "matrix"
                 continue
-            levels = design.collapsed(dict(zip(design.names, values, strict=True)))
+            levels = dict(zip(design.names, values, strict=True))
+            if design.when:
+                levels = design.collapsed(levels)
+                values = tuple(levels.values())  # noqa: PLW2901 - the collapsed ones
             if design.wanted(levels):
-                found[tuple(levels.values())] = "matrix"
+                found[values] = "matrix"
     for cells in design.matrix.include:
         factors = {**design.matrix.factors, **cells}
         for algorithm in map(str, factors["algorithm"]):
@@ -115,16 +118,16 @@ def _add_controls(design: Design, found: dict[Key, Origin]) -> None:
     """Give every arm its control: plain decoding with all that can be equal held equal."""
     control = design.matrix.control
     at = design.names.index("algorithm")
-    has_when = bool(design.when)
-    applies = [design.applies(name, control) for name in design.names]
+    idle = [i for i, name in enumerate(design.names) if not design.applies(name, control)]
     for key in list(found):
         if key[at] == control:
             continue
-        partner = tuple(
-            level if applied else None for level, applied in zip(key, applies, strict=True)
-        )
-        partner = (*partner[:at], control, *partner[at + 1 :])
-        if has_when:
+        changed = list(key)
+        changed[at] = control
+        for index in idle:
+            changed[index] = None
+        partner = tuple(changed)
+        if design.when:
             levels = dict(zip(design.names, partner, strict=True))
             partner = tuple(design.collapsed(levels).values())
         found.setdefault(partner, "control")
@@ -137,6 +140,7 @@ class _Launch:
     spec: LaunchSpec
     invalid: str | None
     definition: dict[str, str]
+    digest: str
 
 
 @dataclass
@@ -144,6 +148,7 @@ class _Driven:
     """What all cells of equal load and requests share."""
 
     definition: dict[str, str]
+    digest: str
 
 
 class _Namer:
@@ -173,14 +178,13 @@ class _Namer:
         driven_key = tuple([key[at] for at in self.driven_at])
         launch = self.launches.get(launch_key) or self._launch(launch_key)
         driven = self.driven.get(driven_key) or self._drive(driven_key)
-        definition = launch.definition | driven.definition
         return Cell(
-            cell_id=digest(definition),
+            cell_id=joined(launch.digest, driven.digest),
             levels=dict(zip(self.design.names, key, strict=True)),
             invalid=launch.invalid,
             origin=origin,
             launch=launch.spec.fingerprint,
-            definition=definition,
+            definition=launch.definition | driven.definition,
         )
 
     def _launch(self, key: Key) -> _Launch:
@@ -196,7 +200,7 @@ class _Namer:
             "environment": digest(dict(spec.env)),
             "command": digest(spec.command, spec.files),
         }
-        self.launches[key] = _Launch(spec, invalid, definition)
+        self.launches[key] = _Launch(spec, invalid, definition, digest(definition))
         return self.launches[key]
 
     def _drive(self, key: Key) -> _Driven:
@@ -207,7 +211,7 @@ class _Namer:
             "workload": digest(options),
             "dataset": self.datasets.get(options.dataset, "")[:16],
         }
-        self.driven[key] = _Driven(definition)
+        self.driven[key] = _Driven(definition, digest(definition))
         return self.driven[key]
 
 

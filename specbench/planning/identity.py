@@ -16,6 +16,11 @@ def digest(*parts: Any) -> str:
     return blake2b(_encoder.encode(parts), digest_size=8).hexdigest()
 
 
+def joined(*parts: str) -> str:
+    """Return a digest of digests and names: as `digest`, for texts without line breaks."""
+    return blake2b("\n".join(parts).encode(), digest_size=8).hexdigest()
+
+
 def seed_of(*parts: Any) -> int:
     """Return a seed below 2**53, which JSON and NumPy take without loss."""
     return int.from_bytes(blake2b(_encoder.encode(parts), digest_size=8).digest()) >> 11

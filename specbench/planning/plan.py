@@ -46,7 +46,7 @@ def plan(
     ]
     return Plan(
         blocks=tuple(kept),
-        reasons=timed_reasons(reasons, kept, expected),
+        reasons=timed_reasons(reasons, kept, expected) if history else tuple(reasons),
         invalid=invalid,
         expected_s=plan_s(kept, expected),
         notices=tuple(_notices(matrix, cells, share)),

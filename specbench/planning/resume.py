@@ -8,6 +8,7 @@ import msgspec
 from specbench.model.plan import Block, Measured, Trial, TrialReason
 from specbench.planning.identity import digest
 
+NEW = "not measured yet"
 _VERIFY_IGNORES = frozenset({"load levels", "workload", "dataset"})
 
 
@@ -30,7 +31,9 @@ class Ledger:
 
         A trial that failed is tried again under a new id, so that both outcomes stay on record.
         """
-        earlier = self.by_key.get(trial.key, [])
+        earlier = self.by_key.get(trial.key)
+        if not earlier:
+            return _reason(trial, "missing", NEW, trial.trial_id)
         same = [item for item in earlier if not changed_parts(item[1], trial)]
         for trial_id, measured in same:
             if measured.state == "ok":
@@ -39,10 +42,8 @@ class Ledger:
             trial_id = digest(trial.trial_id, "attempt", len(same))
             why = same[-1][1].reason
             return _reason(trial, "failed", f"failed before{': ' + why if why else ''}", trial_id)
-        if earlier:
-            parts = min((changed_parts(item[1], trial) for item in earlier), key=len)
-            return _reason(trial, "stale", f"changed since: {', '.join(parts)}", trial.trial_id)
-        return _reason(trial, "missing", "not measured yet", trial.trial_id)
+        parts = min((changed_parts(item[1], trial) for item in earlier), key=len)
+        return _reason(trial, "stale", f"changed since: {', '.join(parts)}", trial.trial_id)
 
 
 def changed_parts(measured: Measured, trial: Trial) -> tuple[str, ...]:
@@ -76,6 +77,12 @@ def resume(
 ) -> tuple[list[Block], list[TrialReason]]:
     """Keep the trials that will run, and the blocks that hold any; every trial has its reason."""
     ledger = Ledger.of(done)
+    blocks = list(blocks)
+    if not done:
+        missing = [
+            _reason(trial, "missing", NEW, trial.trial_id)[1] for b in blocks for trial in b.trials
+        ]
+        return blocks, missing
     kept: list[Block] = []
     reasons: list[TrialReason] = []
     for block in blocks:

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from specbench.errors import InputError, nearest
 from specbench.model.host import Host
 from specbench.model.matrix import Cell, Matrix
 from specbench.model.plan import Block, LaunchSpec, Trial
 from specbench.planning.design import Design
-from specbench.planning.identity import digest, seed_of
+from specbench.planning.identity import digest, joined, seed_of
 from specbench.planning.render import Renderer
 
 LAUNCH_WEIGHT = 8
@@ -42,14 +43,16 @@ def groups(matrix: Matrix, cells: Iterable[Cell], version: str | None) -> list[G
     renderer = Renderer(design, version)
     common = [name for name in design.launch_names if design.is_common(name)]
     found: dict[str, Group] = {}
+    servers: dict[str, Server] = {}
     for cell in cells:
         if cell.invalid is not None:
             continue
-        key = repr([cell.levels[name] for name in common])
-        group = found.setdefault(key, Group())
-        if cell.launch not in group.servers:
-            group.servers[cell.launch] = Server(renderer.spec(cell.levels))
-        group.servers[cell.launch].cells.append(cell)
+        server = servers.get(cell.launch)
+        if server is None:
+            server = servers[cell.launch] = Server(renderer.spec(cell.levels))
+            group = found.setdefault(repr([cell.levels[name] for name in common]), Group())
+            group.servers[cell.launch] = server
+        server.cells.append(cell)
     for group in found.values():
         control_first = sorted(
             group.servers.items(), key=lambda item: item[1].spec.algorithm != matrix.control
@@ -136,8 +139,14 @@ def _timed(
     for cell in cells:
         driven = (cell.definition["load levels"], cell.definition["workload"])
         for index in range(rounds):
-            seed = seed_of(matrix.seed, driven, launch, index)
+            seed = _seed(matrix.seed, *driven, launch, index)
             yield (index, seed), launch * rounds + index, cell
+
+
+@cache
+def _seed(matrix_seed: int, load: str, workload: str, launch: int, index: int) -> int:
+    """One seed for all arms of equal load and requests."""
+    return seed_of(matrix_seed, load, workload, launch, index)
 
 
 def _trial(
@@ -152,7 +161,7 @@ def _trial(
     seed: int,
 ) -> Trial:
     return Trial(
-        trial_id=digest(cell.cell_id, host, launch, replicate, engine),
+        trial_id=joined(cell.cell_id, host, str(launch), str(replicate), engine),
         cell=cell,
         host=host,
         block_id=block_id,
@@ -161,7 +170,7 @@ def _trial(
         order=order,
         seed=seed,
         key=_key(cell, host, launch, replicate, "timed"),
-        definition=cell.definition | {"engine": engine},
+        definition=cell.definition | {"engine": engine} if engine else cell.definition,
     )
 
 
@@ -189,4 +198,4 @@ def _key(cell: Cell, host: str, launch: int, replicate: int, kind: str) -> str:
     levels = cell.definition["launch levels"]
     if kind == "timed":
         levels += cell.definition["load levels"]
-    return digest(levels, host, launch, replicate, kind)
+    return joined(levels, host, str(launch), str(replicate), kind)
