@@ -11,8 +11,10 @@ from specbench.launchers.process import ProcessLauncher
 from specbench.launchers.service import Patience, RunningService
 from specbench.model.host import Host
 from specbench.model.plan import LaunchSpec
+from specbench.remote.endpoint import resolve
 from specbench.remote.local import LocalShell
 from specbench.remote.shell import Shell
+from specbench.remote.ssh import SshShell
 
 
 class Launcher(Protocol):
@@ -60,6 +62,7 @@ def launcher_for(
 
 def shell_for(host: Host) -> Shell:
     """Open a shell on a host."""
-    if host.is_local:
+    if host.address is None:
         return LocalShell(host.name)
-    raise InputError(f"host {host.name!r} is remote", hint="only local hosts are available")
+    endpoint = resolve(host.address, user=host.user, port=host.port)
+    return SshShell(endpoint, name=host.name)
