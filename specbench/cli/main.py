@@ -6,6 +6,7 @@ import typer
 
 from specbench.cli.engine import engine
 from specbench.cli.plan import plan
+from specbench.cli.report import report
 from specbench.cli.run import run
 from specbench.cli.schema import schema
 from specbench.cli.status import status
@@ -23,6 +24,7 @@ app = typer.Typer(
 app.command()(run)
 app.command()(plan)
 app.command()(status)
+app.command()(report)
 app.command()(schema)
 app.add_typer(engine, name="engine")
 

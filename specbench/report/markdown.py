@@ -10,6 +10,7 @@ from specbench.report.statements import Section, Statement, Table
 
 KINDS = {
     "claim": "",
+    "violated": "**Violated.** ",
     "fact": "",
     "withheld": "*Withheld.* ",
     "doubt": "**Doubt.** ",

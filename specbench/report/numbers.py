@@ -14,6 +14,8 @@ def show(value: Any, digits: int = 3) -> str:
         return str(value)
     if value == 0 or isinstance(value, int):
         return f"{value:,}"
+    if abs(value) < 1e-4:
+        return f"{value:.1e}"
     places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
     return f"{value:,.{min(places, 6)}f}"
 

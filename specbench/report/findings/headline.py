@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from specbench.report.checklist import Item
 from specbench.report.evidence import Evidence
-from specbench.report.findings.lossless import server_of
+from specbench.report.findings.lossless import KINDS, server_of
 from specbench.report.numbers import between, times
 from specbench.report.speedups import SpeedUp
 from specbench.report.statements import Section, Statement, count, listed
@@ -36,7 +36,7 @@ def _verdicts(evidence: Evidence) -> Iterator[Statement]:
         if verdict in names:
             servers = list(dict.fromkeys(names[verdict]))
             yield Statement(
-                kind="withheld" if verdict == "inconclusive" else "claim",
+                kind=KINDS.get(verdict, "withheld"),
                 text=text.format(listed(servers))
                 + f" (n = {count(len(names[verdict]), 'verdict')}; see Is it lossless?)",
             )
@@ -51,7 +51,7 @@ def _extremes(evidence: Evidence, pairs: list[SpeedUp]) -> Iterator[Statement]:
     gains = [pair for pair in decided if (pair.ratio or 0) > 1]
     losses = [pair for pair in decided if (pair.ratio or 0) < 1]
     if gains:
-        best = max(gains, key=lambda pair: pair.low or 0)
+        best = max(gains, key=lambda pair: (not _violated(evidence, pair), pair.low or 0))
         yield _extreme(evidence, best, f"Faster than `{evidence.control}`", len(gains), len(pairs))
     if losses:
         worst = min(losses, key=lambda pair: pair.high or 0)
@@ -68,8 +68,7 @@ def _extremes(evidence: Evidence, pairs: list[SpeedUp]) -> Iterator[Statement]:
 
 
 def _extreme(evidence: Evidence, pair: SpeedUp, words: str, n: int, of: int) -> Statement:
-    wrong = evidence.trials[evidence.trials["cell_id"] == pair.cell_id]["lossless"]
-    caution = " Its output is not lossless." if (wrong == "violated").any() else ""
+    caution = " Its output is not lossless." if _violated(evidence, pair) else ""
     return Statement(
         kind="claim",
         text=f"{words} in {n} of {count(of, 'comparison')}; the clearest is {pair.label}:"
@@ -78,6 +77,11 @@ def _extreme(evidence: Evidence, pair: SpeedUp, words: str, n: int, of: int) -> 
         f" {count(pair.n_launches, 'launch', 'launches')}).{caution}",
         rows=(pair.cell_id, str(pair.control_id)),
     )
+
+
+def _violated(evidence: Evidence, pair: SpeedUp) -> bool:
+    verdicts = evidence.trials[evidence.trials["cell_id"] == pair.cell_id]["lossless"]
+    return bool((verdicts == "violated").any())
 
 
 def _failed(evidence: Evidence) -> Iterator[Statement]:

@@ -3,15 +3,17 @@
 from collections.abc import Iterator
 from typing import Any
 
+from specbench.report.cells import plain
 from specbench.report.evidence import Evidence
 from specbench.report.numbers import show
-from specbench.report.statements import Section, Statement, Table, count, listed
+from specbench.report.statements import Kind, Section, Statement, Table, count, listed
 
 WORDS = {
     "holds": "holds",
     "violated": "is violated",
     "inconclusive": "is not decided",
 }
+KINDS: dict[str, Kind] = {"holds": "claim", "violated": "violated"}
 RESOLUTION = {
     "t_eff_pct": "{} % of temperature",
     "excess_greedy_pct": "{} % of tokens turned greedy",
@@ -76,14 +78,14 @@ def _of_document(document: dict[str, Any]) -> Iterator[Statement]:
     claims = document.get("claims", [])
     tokens = sum(int(claim.get("n_tokens") or 0) for claim in claims)
     yield Statement(
-        kind="claim" if verdict in {"holds", "violated"} else "withheld",
+        kind=KINDS.get(verdict, "withheld"),
         text=f"{server}: losslessness {WORDS.get(verdict, verdict)}"
         f" (n = {tokens:,} tokens in {count(len(claims), 'claim')}{_resolution(document)}).",
         rows=_rows(document),
     )
     for claim in claims:
         if claim.get("verdict") == "violated":
-            yield Statement(kind="claim", text=_violation(server, claim), rows=_rows(document))
+            yield Statement(kind="violated", text=_violation(server, claim), rows=_rows(document))
     yield from _suspects(server, document)
     for witness in document.get("witnesses", [])[:3]:
         yield Statement(
@@ -109,7 +111,7 @@ def _violation(server: str, claim: dict[str, Any]) -> str:
     interval = f", 95 % interval {found}" if found else ""
     p = f", p = {claim['p']:.1e}" if claim.get("p") is not None else ""
     note = f" {claim['note']}" if claim.get("note") else ""
-    at = f"temperature {show(claim.get('temperature'))}, concurrency {claim.get('concurrency')}"
+    at = f"temperature {plain(claim.get('temperature'))}, concurrency {claim.get('concurrency')}"
     return (
         f"{server}: `{claim.get('name')}` is violated at {at}:"
         f" {effect or 'see the note'}{interval}{p}"
@@ -162,7 +164,7 @@ def _claim_row(document: dict[str, Any], claim: dict[str, Any]) -> tuple[Any, ..
         server_of(document),
         claim.get("name"),
         claim.get("verdict"),
-        claim.get("temperature"),
+        plain(claim.get("temperature")),
         claim.get("concurrency"),
         claim.get("n_tokens"),
         _effect(claim) or None,

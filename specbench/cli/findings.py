@@ -1,0 +1,47 @@
+"""Renders a written report on the terminal: its headline and its files."""
+
+import json
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from specbench.report.writing import ReportFiles
+
+
+def show(files: "ReportFiles", *, as_json: bool) -> None:
+    """Print the headline of each recording and where the report lies; or one JSON document."""
+    if as_json:
+        typer.echo(json.dumps(_document(files), indent=1))
+        return
+    for chapter in files.dossier.chapters:
+        typer.echo(chapter.evidence.name)
+        for statement in chapter.findings.sections[0].statements:
+            typer.echo(f"  {statement.kind}: {statement.text}")
+    typer.echo(f"report: {files.html}")
+    typer.echo(f"        {files.markdown}")
+
+
+def _document(files: "ReportFiles") -> dict[str, object]:
+    return {
+        "schema": 1,
+        "html": str(files.html),
+        "markdown": str(files.markdown),
+        "plots": [str(path) for path in files.plots],
+        "recordings": [
+            {
+                "name": chapter.evidence.name,
+                "sections": [
+                    {
+                        "section": section.anchor,
+                        "statements": [
+                            {"kind": one.kind, "text": one.text, "rows": list(one.rows)}
+                            for one in section.statements
+                        ],
+                    }
+                    for section in chapter.findings.sections
+                ],
+            }
+            for chapter in files.dossier.chapters
+        ],
+    }
