@@ -1,14 +1,15 @@
 """From files to a plan: read the matrix and the hosts, find what is done, order what is left."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from specbench import __version__, config, planning
+from specbench.errors import InputError
 from specbench.model.host import Host
-from specbench.model.load import Dataset
-from specbench.model.matrix import Matrix
+from specbench.model.load import Dataset, Sampling, Target
+from specbench.model.matrix import Cell, Level, Matrix, WorkloadOptions
 from specbench.model.plan import Measured, Plan
 from specbench.recording import (
     Manifest,
@@ -18,6 +19,7 @@ from specbench.recording import (
     find_recordings,
     utc_now,
 )
+from specbench.sglang import wire
 from specbench.sglang.constraints import invalid_reason
 from specbench.workflows.client import client_facts
 from specbench.workflows.history import Past
@@ -64,6 +66,7 @@ def prepare(options: RunOptions) -> Prepared:
     )
     if options.only is not None:
         cells = planning.only(cells, options.only, matrix)
+    _check_prompts(matrix, cells, datasets)
     recording = None if options.fresh else _latest(options.results, matrix.name)
     plan = planning.plan(
         matrix,
@@ -109,6 +112,29 @@ def open_writer(prepared: Prepared) -> Writer:
     writer = Writer.create(prepared.results, manifest, content)
     writer.note("run_started", specbench=__version__)
     return writer
+
+
+def _check_prompts(matrix: Matrix, cells: Sequence[Cell], datasets: Mapping[str, Dataset]) -> None:
+    """Refuse prompts that the API cannot carry before a server is loaded for them."""
+    asked = {(workload.api, workload.dataset) for workload in _workloads(matrix, cells)}
+    for api, name in sorted(asked):
+        target = Target(url="", model=matrix.model.served_name, api=api)
+        for prompt in datasets[name].prompts:
+            try:
+                wire.request_body(target, Sampling(), prompt)
+            except InputError as error:
+                place = matrix.places.get("workload.api") or matrix.places.get("factors.api")
+                raise InputError(error.what, where=place or matrix.path, hint=error.hint) from None
+
+
+def _workloads(matrix: Matrix, cells: Sequence[Cell]) -> Iterator[WorkloadOptions]:
+    """Yield the distinct workloads of the cells (equal request levels give equal ones)."""
+    seen: set[tuple[Level, ...]] = set()
+    for cell in cells:
+        key = tuple(cell.levels.get(name) for name in ("api", "dataset"))
+        if key not in seen:
+            seen.add(key)
+            yield planning.workload(matrix, cell)
 
 
 def _latest(results: Path, name: str) -> Path | None:

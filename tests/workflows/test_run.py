@@ -192,3 +192,12 @@ def test_wrong_files_start_nothing(options: RunOptions) -> None:
         prepare(options)
 
     assert not options.results.exists()
+
+
+def test_prompts_that_the_api_cannot_carry_start_nothing(options: RunOptions) -> None:
+    options.matrix.write_text(MATRIX.replace("{requests: 3", "{api: generate, requests: 3"))
+
+    with pytest.raises(InputError, match="applies no chat template") as caught:
+        prepare(options)
+
+    assert "m.yaml:9:" in str(caught.value)
