@@ -19,9 +19,7 @@ SECRETS = ("--api-key", "--admin-api-key")
 
 def fault_lines() -> list[str]:
     """Every fault with its sentence: those of the computation, then those of the server."""
-    faults = [
-        (fault.name, fault.sentence) for fault in list_faults()
-    ]
+    faults = [(fault.name, fault.sentence) for fault in list_faults()]
     faults += list(SERVER_FAULTS.items())
     width = max(len(name) for name, _ in faults)
     return [f"{name:{width}}  {sentence}" for name, sentence in faults]

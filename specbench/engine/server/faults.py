@@ -15,21 +15,21 @@ from specbench.engine.server.http import BadRequest, CutStream, event
 from specbench.engine.server.log import logger
 
 SERVER_FAULTS: dict[str, str] = {
-    "oom-load": "CUDA out of memory while the weights are loaded",
-    "oom-graphs": "CUDA out of memory while the graphs are captured",
-    "no-kv-room": "the weights leave no memory for the KV cache",
-    "port-conflict": "somebody takes the port during the load",
-    "warmup-fails": "the first request fails",
-    "crash-under-load": "the scheduler raises after 16 requests",
-    "oom-under-load": "CUDA out of memory after 16 requests",
-    "native-crash": "the scheduler process dies without a word after 16 requests",
-    "http-500": "every fifth request is answered with status 500",
-    "cut-stream": "every fifth stream breaks off after its third event",
-    "error-event": "every fifth stream ends with an error event after its third event",
-    "endless-stream": "every fifth stream never ends",
-    "slow-drain": "SIGTERM is obeyed only after a minute",
-    "zombie": "healthy, but no token is emitted after 16 requests",
-    "hang-under-load": "no token is emitted after 16 requests, and /health says so",
+    "oom-load": "CUDA out of memory while the weights are loaded.",
+    "oom-graphs": "CUDA out of memory while the graphs are captured.",
+    "no-kv-room": "The weights leave no memory for the KV cache.",
+    "port-conflict": "Somebody takes the port during the load.",
+    "warmup-fails": "The first request fails.",
+    "crash-under-load": "The scheduler raises after 16 requests.",
+    "oom-under-load": "CUDA out of memory after 16 requests.",
+    "native-crash": "The scheduler process dies without a word after 16 requests.",
+    "http-500": "Every fifth request is answered with status 500.",
+    "cut-stream": "Every fifth stream breaks off after its third event.",
+    "error-event": "Every fifth stream ends with an error event after its third event.",
+    "endless-stream": "Every fifth stream never ends.",
+    "slow-drain": "SIGTERM is obeyed only after a minute.",
+    "zombie": "Healthy, but no token is emitted after 16 requests.",
+    "hang-under-load": "No token is emitted after 16 requests, and /health says so.",
 }
 AFTER_REQUESTS = 16
 EVERY = 5
