@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup demo test check fix docs clean
+.PHONY: setup demo test check fix docs clean bench-load
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("specbench needs Python 3.11 or newer; try: make PYTHON=python3.12") if sys.version_info < (3, 11) else None'
@@ -29,3 +29,6 @@ check: setup
 fix: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+bench-load: setup
+	$(BIN)/python benchmarks/load_bench.py

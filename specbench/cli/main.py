@@ -4,7 +4,9 @@ import sys
 
 import typer
 
+from specbench.cli.compare import compare
 from specbench.cli.engine import engine
+from specbench.cli.load import load
 from specbench.cli.plan import plan
 from specbench.cli.report import report
 from specbench.cli.run import run
@@ -24,8 +26,10 @@ app = typer.Typer(
 app.command()(run)
 app.command()(plan)
 app.command()(status)
+app.command()(load)
 app.command()(report)
 app.command()(schema)
+app.command()(compare)
 app.add_typer(engine, name="engine")
 
 

@@ -71,6 +71,7 @@ def certificate(summaries: Sequence[WorkerSummary]) -> Certificate:
         turnaround_us_p99=_us(percentile(turnaround, 0.99)),
         reconnects=sum(each.reconnects for each in summaries),
         cpu_share=max((each.cpu_share for each in summaries), default=None),
+        cpu_s=sum(each.cpu_ns for each in summaries) / 1e9,
         socket_backlog_max=max((each.socket_backlog_max for each in summaries), default=None),
         clock_offset_drift_us=max((each.clock_drift_ns for each in summaries), default=0) / 1e3,
         clock_steps=sum(each.clock_steps for each in summaries),

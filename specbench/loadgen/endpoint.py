@@ -3,7 +3,6 @@
 import os
 import socket
 import ssl
-import urllib.request
 from urllib.parse import urlsplit
 
 import msgspec
@@ -101,9 +100,11 @@ def _head(path: str, authority: str, target: Target) -> bytes:
 
 def _proxy(scheme: str, host: str) -> tuple[str, int] | None:
     """Give the proxy that the environment names for this host, if any."""
-    if urllib.request.proxy_bypass(host):
+    from urllib.request import getproxies, proxy_bypass  # noqa: PLC0415 - slow, and rarely wanted
+
+    if proxy_bypass(host):
         return None
-    url = urllib.request.getproxies().get(scheme)
+    url = getproxies().get(scheme)
     if not url:
         return None
     split = urlsplit(url if "//" in url else f"//{url}")

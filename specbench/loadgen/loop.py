@@ -330,7 +330,7 @@ class Loop:
         busy = [each for each in self._pool.by_fd.values() if each.exchange is not None]
         for connection in busy:
             self._check_patience(connection, now)
-        self._sample_socket(busy)
+        self._sample_socket([each for each in busy if each.stream is not None])
 
     def _check_patience(self, connection: Connection, now: int) -> None:
         exchange = connection.exchange
@@ -357,13 +357,11 @@ class Loop:
                 self._answered(connection, exchange)
 
     def _sample_socket(self, busy: list[Connection]) -> None:
-        """Look into one busy socket: its backlog and its round trip."""
+        """Look into one of the sockets that stream: its backlog and its round trip."""
         if not busy:
             return
         self._sampled += 1
         connection = busy[self._sampled % len(busy)]
-        if connection.state != "open":
-            return
         backlog = connection.backlog()
         self._tally.socket_backlog_max = max(self._tally.socket_backlog_max, backlog)
         rtt = connection.min_rtt_us()

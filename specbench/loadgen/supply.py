@@ -1,5 +1,6 @@
 """The requests of a drive, in order, each built before it is needed."""
 
+import itertools
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,7 +35,8 @@ class Supply:
     """Builds the exchanges of one share of a job, `ahead` of their sending.
 
     The prompts file is read line by line and again from its start, never held: request i of the
-    whole drive takes prompt i modulo their number. Raises InputError for a file that cannot serve.
+    whole drive takes prompt i modulo their number. Each turn through the file has its own salt, so
+    that no repeat finds its prefix cached. Raises InputError for a file that cannot serve.
     """
 
     def __init__(
@@ -66,9 +68,9 @@ class Supply:
 
     def build(self) -> None:
         """Build one."""
-        for index, prompt in self._prompts:
+        for index, (turn, prompt) in self._prompts:
             if index % self._share.of == self._share.index:
-                self._ready.append(self._draft(index, prompt))
+                self._ready.append(self._draft(index, turn, prompt))
                 self.built += 1
                 return
 
@@ -80,7 +82,7 @@ class Supply:
             return None
         return self._ready.popleft().begin(self.origin_ns)
 
-    def _draft(self, index: int, prompt: Prompt) -> Draft:
+    def _draft(self, index: int, turn: int, prompt: Prompt) -> Draft:
         job, warm = self._job, index < self._job.warmup_requests
         rid = f"sb-{self._drive_id}-{index}"
         record = RequestRecord(
@@ -90,24 +92,25 @@ class Supply:
             phase="warmup" if warm else "measured",
             worker=self._share.index,
         )
+        salt = f"{job.salt}.{turn}" if job.salt else ""
         body = request_body(
-            job.target, job.sampling, prompt, rid=rid, salt=job.salt, keep_text=job.keep_text
+            job.target, job.sampling, prompt, rid=rid, salt=salt, keep_text=job.keep_text
         )
         request = self._endpoint.request(body, rid)
         return Draft(record, request, job.target.api, job.keep_text)
 
 
-def _cycle(path: Path) -> Iterator[Prompt]:
-    """Read prompts for ever. Raises InputError with file and line."""
+def _cycle(path: Path) -> Iterator[tuple[int, Prompt]]:
+    """Read prompts for ever, each with the number of its turn. Raises InputError with its line."""
     decoder = msgspec.json.Decoder(Prompt)
-    while True:
+    for turn in itertools.count():
         found = 0
         try:
             with path.open("rb") as lines:
                 for number, line in enumerate(lines, 1):
                     if line.strip():
                         found += 1
-                        yield _prompt(decoder, line, f"{path}:{number}")
+                        yield turn, _prompt(decoder, line, f"{path}:{number}")
         except OSError as error:
             raise InputError(
                 f"cannot read the prompts: {error.strerror}", where=str(path)

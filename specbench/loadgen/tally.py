@@ -73,6 +73,7 @@ class WorkerSummary(msgspec.Struct, frozen=True, kw_only=True, tag="worker_summa
     rtt: list[int] = []
     lag_max: int | None = None
     cpu_share: float = 0.0
+    cpu_ns: int = 0
     socket_backlog_max: int = 0
     clock_drift_ns: int = 0
     clock_steps: int = 0

@@ -7,7 +7,6 @@ A worker ignores SIGINT: the terminal sends Ctrl-C to both, and the parent decid
 dies in whatever way, standard input ends and the worker stops too.
 """
 
-import ctypes
 import gc
 import os
 import resource
@@ -90,14 +89,15 @@ def _drive(order: Order) -> None:
     _sleep_until(origin_ns)
     cpu, began = time.process_time_ns(), time.monotonic_ns()
     loop.run()
-    cpu_share = (time.process_time_ns() - cpu) / max(time.monotonic_ns() - began, 1)
+    cpu_ns, wall_ns = time.process_time_ns() - cpu, max(time.monotonic_ns() - began, 1)
     pool.close()
     settling.close()
-    _say(_summary(loop, settling, window, share, origin_ns, cpu_share))
+    figures = {"worker": share.index, "cpu_ns": cpu_ns, "cpu_share": cpu_ns / wall_ns}
+    _say(_summary(loop, settling, window, origin_ns, figures))
 
 
 def _summary(
-    loop: Loop, settling: Settling, window: Window, share: Share, origin_ns: int, cpu_share: float
+    loop: Loop, settling: Settling, window: Window, origin_ns: int, figures: dict[str, float]
 ) -> WorkerSummary:
     times = {
         "measured_start_ns": window.measured_start,
@@ -108,18 +108,17 @@ def _summary(
     return msgspec.convert(
         {
             "type": "worker_summary",
-            "worker": share.index,
             "requests": settling.rows,
             "failed": settling.failed,
             "answered": settling.answered,
             "unreachable": settling.unreachable,
             "output_tokens": settling.output_tokens,
             "interrupted": loop.interrupted,
-            "cpu_share": cpu_share,
             "clock_drift_ns": loop.clock.drift_ns,
             "clock_steps": loop.clock.steps,
             "first_failure": settling.first_failure,
             **{name: None if at is None else at - origin_ns for name, at in times.items()},
+            **figures,
             **settling.tally.figures(),
         },
         WorkerSummary,
@@ -188,6 +187,8 @@ def _steady_process(*, precise: bool) -> None:
     gc.collect()
     gc.disable()
     if precise and sys.platform == "linux":
+        import ctypes  # noqa: PLC0415 - slow, and only wanted here
+
         ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)
 
 

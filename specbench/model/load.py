@@ -220,9 +220,10 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
 
     `read_lag_us_*`: kernel stamp against the read; `exact_share`: reads that held one event;
     `start_late_us_*`: intended send against the write; `turnaround_us_*`: end of a reply against
-    the next send of its slot (closed loop); `cpu_share`: of one core, of the busiest
-    process. `ttft_error_us` and `gap_error_us` must hold against the truth for at least 99 % of
-    requests. `flags` holds `client_saturated` and `clock_step` where they apply.
+    the next send of its slot (closed loop); `cpu_share`: of one core, of the busiest process;
+    `cpu_s`: of all processes, from the start to the last row. `ttft_error_us` and `gap_error_us`
+    must hold against the truth for at least 99 % of requests. `flags` holds `client_saturated` and
+    `clock_step` where they apply.
     """
 
     stamp: Literal["kernel", "read", "mixed"]
@@ -239,6 +240,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
     turnaround_us_p99: float | None = None
     reconnects: int = 0
     cpu_share: float | None = None
+    cpu_s: float | None = None
     socket_backlog_max: int | None = None
     clock_offset_drift_us: float | None = None
     clock_steps: int = 0

@@ -1,0 +1,227 @@
+"""One quick measurement of a server that is already running: a load level after the other."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from specbench.analysis.summary import doubts, summarise
+from specbench.config.datasets import load_dataset, shuffle_prompts
+from specbench.errors import HostError, InputError
+from specbench.loadgen import drive
+from specbench.model.load import (
+    Api,
+    Certificate,
+    Closed,
+    DriveJob,
+    DriveProgress,
+    DriveReport,
+    Open,
+    Prompt,
+    RequestRecord,
+    Sampling,
+    Shape,
+    Stop,
+    Target,
+)
+from specbench.remote.http import ControlClient
+
+Engine = Literal["sglang", "vllm", "openai"]
+
+
+class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What to measure. `requests` None means four for each slot, 16 at least, or 30 s of a rate.
+
+    `keep` is a folder that the rows are kept in, one file a level.
+    """
+
+    url: str
+    concurrency: tuple[int, ...] = (1, 8, 64)
+    rate: float | None = None
+    requests: int | None = None
+    max_tokens: int = 256
+    temperature: float = 0.0
+    api: Api = "chat"
+    engine: Engine | None = None
+    model: str | None = None
+    dataset: str = "builtin:mixed"
+    api_key_env: str | None = None
+    keep: Path | None = None
+    seed: int = 0
+
+
+class LevelStarted(msgspec.Struct, frozen=True, kw_only=True):
+    """A level begins; `name` is `concurrency 8` or `rate 2.5`."""
+
+    name: str
+
+
+class LevelFinished(msgspec.Struct, frozen=True, kw_only=True):
+    """A level is done: the columns of contract section 6, the flags, and what they are worth."""
+
+    name: str
+    concurrency: int | None
+    rate: float | None
+    columns: dict[str, Any]
+    flags: tuple[str, ...]
+    certificate: Certificate
+    rows: str | None = None
+
+
+class ServerSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """The server as it presents itself."""
+
+    url: str
+    model: str
+    engine: Engine
+    version: str | None
+    algorithm: str | None
+
+
+LoadEvent = ServerSeen | LevelStarted | DriveProgress | LevelFinished
+
+
+def measure(options: LoadOptions) -> Iterator[LoadEvent]:
+    """Measure every level asked for, in ascending order.
+
+    Raises InputError, and HostError when the server cannot be reached.
+    """
+    shapes = _shapes(options)
+    prompts = shuffle_prompts(load_dataset(options.dataset).prompts, options.seed)
+    server = _look(options)
+    yield server
+    with tempfile.TemporaryDirectory(prefix="specbench-load-") as scratch:
+        folder = _folder(options.keep) or Path(scratch)
+        for number, shape in enumerate(shapes):
+            name = _name(shape)
+            yield LevelStarted(name=name)
+            job = _job(options, server, shape, _write(prompts, Path(scratch)), number)
+            sink = folder / f"{name.replace(' ', '-')}.jsonl"
+            sink.unlink(missing_ok=True)
+            for event in drive(job, sink):
+                if isinstance(event, DriveReport):
+                    yield _finished(name, shape, sink, event, server, len(prompts), options)
+                else:
+                    yield event
+
+
+def _shapes(options: LoadOptions) -> list[Shape]:
+    if options.rate is not None:
+        return [Open(rate=options.rate)]
+    return [Closed(concurrency=slots) for slots in sorted(set(options.concurrency))]
+
+
+def _name(shape: Shape) -> str:
+    return f"rate {shape.rate:g}" if isinstance(shape, Open) else f"concurrency {_slots(shape)}"
+
+
+def _slots(shape: Shape) -> int | None:
+    return shape.concurrency if isinstance(shape, Closed) else None
+
+
+def _folder(keep: Path | None) -> Path | None:
+    if keep is not None:
+        try:
+            keep.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"cannot keep rows there: {error.strerror}", where=str(keep)) from None
+    return keep
+
+
+def _write(prompts: tuple[Prompt, ...], folder: Path) -> Path:
+    path = folder / "prompts.jsonl"
+    path.write_bytes(b"".join(msgspec.json.encode(prompt) + b"\n" for prompt in prompts))
+    return path
+
+
+def _job(
+    options: LoadOptions, server: ServerSeen, shape: Shape, prompts: Path, number: int
+) -> DriveJob:
+    """Put one level together; its salt keeps it from the prefix cache of the level before."""
+    slots = _slots(shape)
+    default = max(16, 4 * slots) if slots else max(16, round(30 * (options.rate or 0.0)))
+    return DriveJob(
+        target=Target(
+            url=options.url,
+            model=server.model,
+            api=options.api,
+            engine=server.engine,
+            api_key_env=options.api_key_env,
+        ),
+        prompts_path=str(prompts),
+        sampling=Sampling(temperature=options.temperature, max_tokens=options.max_tokens),
+        shape=shape,
+        stop=Stop(requests=options.requests or default),
+        warmup_requests=slots or 1,
+        salt=f"specbench-load-{options.seed}-{number}",
+        seed=options.seed,
+    )
+
+
+def _finished(
+    name: str,
+    shape: Shape,
+    sink: Path,
+    report: DriveReport,
+    server: ServerSeen,
+    n_prompts: int,
+    options: LoadOptions,
+) -> LevelFinished:
+    decoder = msgspec.json.Decoder(RequestRecord)
+    with sink.open("rb") as lines:
+        records = [decoder.decode(line) for line in lines]
+    counted = any(record.spec_verify_ct for record in records)
+    speculative = counted or server.algorithm is not None or server.engine != "sglang"
+    columns = summarise(records, report, speculative=speculative)
+    return LevelFinished(
+        name=name,
+        concurrency=_slots(shape),
+        rate=shape.rate if isinstance(shape, Open) else None,
+        columns=columns,
+        flags=doubts(columns, report, n_prompts=n_prompts),
+        certificate=report.certificate,
+        rows=str(sink) if options.keep is not None else None,
+    )
+
+
+def _look(options: LoadOptions) -> ServerSeen:
+    """Ask the server who it is; what it does not say must be given."""
+    key = f"${{{options.api_key_env}}}" if options.api_key_env else None
+    with ControlClient(options.url, api_key=key) as client:
+        reply = client.ask("GET", "/v1/models")
+        if not reply.status:
+            raise HostError(
+                f"no answer: {reply.body.decode(errors='replace')}",
+                where=options.url,
+                hint="is the server up, and is the port right?",
+            )
+        entry = _first_model(reply.json())
+        info = client.server_info() if options.engine in (None, "sglang") else {}
+    engine = options.engine or _engine(entry, info)
+    model = options.model or entry.get("id")
+    if not model:
+        raise InputError("the server does not name its model", hint="give it with --model")
+    algorithm = info.get("speculative_algorithm")
+    return ServerSeen(
+        url=options.url,
+        model=str(model),
+        engine=engine,
+        version=info.get("version"),
+        algorithm=str(algorithm) if algorithm else None,
+    )
+
+
+def _first_model(document: dict[str, Any]) -> dict[str, Any]:
+    models = document.get("data")
+    first = models[0] if isinstance(models, list) and models else {}
+    return first if isinstance(first, dict) else {}
+
+
+def _engine(entry: dict[str, Any], info: dict[str, Any]) -> Engine:
+    """Recognise a server by the owner that it gives its models, or by SGLang's /server_info."""
+    owner = str(entry.get("owned_by", ""))
+    if owner == "sglang" or "tp_size" in info or "internal_states" in info:
+        return "sglang"
+    return "vllm" if owner == "vllm" else "openai"

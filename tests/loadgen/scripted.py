@@ -1,0 +1,167 @@
+"""A server on a thread that does to each request what a script says, and a drive against it."""
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from specbench.loadgen import drive
+from specbench.model.load import (
+    Closed,
+    DriveJob,
+    DriveReport,
+    Prompt,
+    RequestRecord,
+    Sampling,
+    Shape,
+    Stop,
+    Target,
+)
+
+Script = Callable[[socket.socket, int], None]
+"""Answers one request on a connection; the number counts requests of the server from 0."""
+
+HEAD = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\n"
+)
+END = b"0\r\n\r\n"
+
+
+def chunk(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+def event(document: object) -> bytes:
+    return b"data: " + msgspec.json.encode(document) + b"\n\n"
+
+
+def word(text: str, count: int | None = None) -> bytes:
+    usage = {} if count is None else {"usage": {"prompt_tokens": 5, "completion_tokens": count}}
+    return event({"choices": [{"index": 0, "delta": {"content": text}}], **usage})
+
+
+def finish() -> bytes:
+    return event({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+
+
+def usage(count: int) -> bytes:
+    return event({"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": count}})
+
+
+DONE = b"data: [DONE]\n\n"
+GOOD = [word("a", 1), word("bc", 3), word("d", 4), finish(), usage(4), DONE]
+
+
+def stream(events: list[bytes]) -> bytes:
+    return HEAD + b"".join(map(chunk, events)) + END
+
+
+def good(connection: socket.socket, number: int) -> None:
+    connection.sendall(stream(GOOD))
+
+
+class Server:
+    """Listens on a free loopback port until closed; `requests` holds what it was sent."""
+
+    def __init__(self, script: Script, family: socket.AddressFamily = socket.AF_INET) -> None:
+        self._script = script
+        self._closing = threading.Event()
+        self._listener = socket.create_server(
+            ("::1" if family == socket.AF_INET6 else "127.0.0.1", 0), family=family
+        )
+        self.port: int = self._listener.getsockname()[1]
+        self.requests: list[bytes] = []
+        self.connections = 0
+        self._open: list[socket.socket] = []
+        self._lock = threading.Lock()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._closing.set()
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for connection in self._open:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
+
+    def hang(self) -> None:
+        """Let a script wait until the server is closed."""
+        self._closing.wait(20)
+
+    def _accept(self) -> None:
+        while not self._closing.is_set():
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            self._open.append(connection)
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        buffer = b""
+        with contextlib.suppress(OSError):
+            while True:
+                while b"\r\n\r\n" not in buffer:
+                    data = connection.recv(65536)
+                    if not data:
+                        return
+                    buffer += data
+                head, _, buffer = buffer.partition(b"\r\n\r\n")
+                length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+                while len(buffer) < length:
+                    buffer += connection.recv(65536)
+                with self._lock:
+                    number = len(self.requests)
+                    self.requests.append(head + b"\r\n\r\n" + buffer[:length])
+                buffer = buffer[length:]
+                self._script(connection, number)
+
+
+@contextlib.contextmanager
+def serving(script: Script, family: socket.AddressFamily = socket.AF_INET) -> Iterator[Server]:
+    server = Server(script, family)
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+def make_job(
+    folder: Path,
+    url: str,
+    *,
+    shape: Shape | None = None,
+    requests: int | None = 2,
+    **changes: object,
+) -> DriveJob:
+    prompts = folder / "prompts.jsonl"
+    lines = [msgspec.json.encode(Prompt(prompt_id=f"p{n}", text=f"prompt {n}")) for n in range(7)]
+    prompts.write_bytes(b"\n".join(lines) + b"\n")
+    job = DriveJob(
+        target=Target(url=url, model="m"),
+        prompts_path=str(prompts),
+        sampling=Sampling(max_tokens=16),
+        shape=shape or Closed(concurrency=1),
+        stop=Stop(requests=requests),
+        request_timeout_s=5.0,
+        processes=1,
+    )
+    return msgspec.structs.replace(job, **changes)
+
+
+def run(job: DriveJob, sink: Path) -> tuple[DriveReport, list[RequestRecord]]:
+    *_, report = drive(job, sink)
+    assert isinstance(report, DriveReport)
+    return report, rows(sink)
+
+
+def rows(sink: Path) -> list[RequestRecord]:
+    return [
+        msgspec.json.decode(line, type=RequestRecord) for line in sink.read_bytes().splitlines()
+    ]
