@@ -1,6 +1,5 @@
 """From a host and a launch specification to the argument list and environment. Pure."""
 
-import re
 import sys
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -8,14 +7,11 @@ from urllib.parse import urlsplit
 import msgspec
 
 from specbench.errors import InputError
-from specbench.model.host import Host
+from specbench.model.host import HIDDEN, Host, is_secret_name
 from specbench.model.matrix import Level
 from specbench.model.plan import LaunchSpec
 
 DEFAULT_PYTHON = "python3"
-_SECRET_FLAG = re.compile(r"^--(?:[\w-]*-)?(?:api-key|token|password|secret)(?:=|$)", re.IGNORECASE)
-_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
-HIDDEN = "***"
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,18 +86,19 @@ def hide_arguments(argv: tuple[str, ...]) -> list[str]:
     shown: list[str] = []
     hide_next = False
     for word in argv:
-        secret = _SECRET_FLAG.match(word)
-        if secret and "=" in word:
-            shown.append(word.split("=", 1)[0] + "=" + HIDDEN)
+        name, equals, _ = word.partition("=")
+        secret = name.startswith("--") and is_secret_name(name)
+        if secret and equals:
+            shown.append(f"{name}={HIDDEN}")
         else:
             shown.append(HIDDEN if hide_next else word)
-        hide_next = bool(secret) and "=" not in word
+        hide_next = secret and not equals
     return shown
 
 
 def hide_environment(env: dict[str, str]) -> dict[str, str]:
     """Replace the values of variables whose names speak of secrets."""
-    return {name: HIDDEN if _SECRET_NAME.search(name) else value for name, value in env.items()}
+    return {name: HIDDEN if is_secret_name(name) else value for name, value in env.items()}
 
 
 def _arguments(flags: list[tuple[str, Level]]) -> list[str]:

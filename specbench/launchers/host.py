@@ -69,5 +69,10 @@ def wait_until_free(shell: Shell, host: Host, address: Address) -> bool:
     return True
 
 
+def holders_of(shell: Shell, host: Host, address: Address) -> list[dict[str, Any]]:
+    """List the processes that listen on a port, as far as this user can see them."""
+    return list(_port(shell, host, address)["holders"])
+
+
 def _port(shell: Shell, host: Host, address: Address) -> Any:
     return ask(shell, host, {"do": "port", "host": address.host, "port": address.port})

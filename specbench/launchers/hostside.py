@@ -341,10 +341,12 @@ def _holds(pid: int, inodes: set[str]) -> bool:
 
 
 def _holder(pid: int) -> Json:
-    with contextlib.suppress(OSError):
-        words = (PROC / str(pid) / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
-        return {"pid": pid, "command": " ".join(words)[:200].strip()}
-    return {"pid": pid, "command": ""}
+    found = {"pid": pid, "command": "", "cgroup": ""}
+    for key, name in (("command", "cmdline"), ("cgroup", "cgroup")):
+        with contextlib.suppress(OSError):
+            text = (PROC / str(pid) / name).read_bytes().decode("utf-8", "replace")
+            found[key] = text.replace("\0", " ").strip()[: 200 if key == "command" else 2000]
+    return found
 
 
 def _prctl(option: int, value: int) -> None:

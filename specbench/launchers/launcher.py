@@ -9,6 +9,7 @@ from specbench.errors import InputError
 from specbench.launchers.attach import AttachLauncher
 from specbench.launchers.process import ProcessLauncher
 from specbench.launchers.service import Patience, RunningService
+from specbench.launchers.systemd import SystemdLauncher
 from specbench.model.host import Host
 from specbench.model.plan import LaunchSpec
 from specbench.remote.endpoint import resolve
@@ -53,10 +54,12 @@ def launcher_for(
             return ProcessLauncher(host, shell, patience=patience, history=history)
         case "attach":
             return AttachLauncher(host, shell, patience=patience, history=history)
-        case "systemd" | "docker" | "slurm" as name:
+        case "systemd":
+            return SystemdLauncher(host, shell, patience=patience, history=history)
+        case "docker" | "slurm" as name:
             raise InputError(
                 f"launcher {name!r} of host {host.name!r} is not available",
-                hint="available: process, attach",
+                hint="available: process, systemd, attach",
             )
 
 
