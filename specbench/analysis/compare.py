@@ -194,12 +194,12 @@ def _judge(measured: Sequence[_Measured], metric: Metric) -> list[CellComparison
     this_p = holm([m.this.p_value for m in measured])
     such_p = holm([(m.such or m.this).p_value for m in measured])
     return [
-        _cell(m, metric, this, such) for m, this, such in zip(measured, this_p, such_p, strict=True)
+        _cell(m, metric, this, such, len(measured))
+        for m, this, such in zip(measured, this_p, such_p, strict=True)
     ]
 
 
-def _cell(measured: _Measured, metric: Metric, this_p: float, such_p: float) -> CellComparison:
-    m = measured
+def _cell(m: _Measured, metric: Metric, this_p: float, such_p: float, cells: int) -> CellComparison:
     effect = m.such or m.this
     verdict, why = _verdict(effect, such_p, metric, m.doubts)
     launches = (int(m.a["block_id"].nunique()), int(m.b["block_id"].nunique()))
@@ -213,8 +213,8 @@ def _cell(measured: _Measured, metric: Metric, this_p: float, such_p: float) -> 
         launches=launches,
         trials=(len(m.a), len(m.b)),
         prompts=m.prompts,
-        this_workload=_estimate(m.this, this_p),
-        such_workloads=_estimate(m.such, such_p) if m.such else None,
+        this_workload=_estimate(m.this, this_p, cells),
+        such_workloads=_estimate(m.such, such_p, cells) if m.such else None,
         median_prompt=m.median,
         verdict=verdict,
         verdict_this_workload=_verdict(m.this, this_p, metric, m.doubts)[0],
@@ -235,7 +235,7 @@ def _cell(measured: _Measured, metric: Metric, this_p: float, such_p: float) -> 
     )
 
 
-def _estimate(effect: Effect, p_adjusted: float) -> Estimate:
+def _estimate(effect: Effect, p_adjusted: float, cells: int) -> Estimate:
     low, high = effect.ratio_interval()
     detectable = effect.minimum_detectable()
     return Estimate(
@@ -244,6 +244,7 @@ def _estimate(effect: Effect, p_adjusted: float) -> Estimate:
         high=high,
         p=effect.p_value,
         p_adjusted=p_adjusted,
+        simultaneous=effect.ratio_interval(1 - ALPHA / cells),
         detectable_pct=100 * math.expm1(detectable) if detectable < 700 else math.inf,
     )
 

@@ -19,7 +19,8 @@ Outcome = Literal["faster", "slower", "higher", "lower", "no_difference", "mixed
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     """The ratio b/a of the metric with its 95 % interval.
 
-    `p_adjusted` is Holm's over all matched cells; `detectable_pct` the smallest difference that
+    `p_adjusted` is Holm's over all matched cells, `simultaneous` the interval that holds in all of
+    them together with 95 % (Bonferroni); `detectable_pct` the smallest difference that
     this much data finds with 80 % power. NaN or infinite (null in JSON) where the data cannot
     tell.
     """
@@ -29,6 +30,7 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     high: float
     p: float
     p_adjusted: float
+    simultaneous: tuple[float, float]
     detectable_pct: float
 
 

@@ -20,7 +20,7 @@ VOLATILE = (
     "*.launch_command", "*.last_gen_throughput", "*.avg_spec_accept_length", "*.step_time_dict*",
     "*.memory_usage.*", "*.mem_available*", "*.free_*", "*.used_*", "*.temperature_c*",
     "*.power_w*", "*.decode_cuda_graph_memory_gb", "*.kv_events*", "*.env_vars.*", "*.log_level*",
-    "server.served_model_name", "*.virtual_time*",
+    "server.served_model_name", "*.virtual_time*", "server.specbench_engine.*steps",
 )  # fmt: skip
 
 # Memory left for KV is measured at each start, so it is listed and never refused.
@@ -126,6 +126,7 @@ def differences(
         levels=_level_texts(cell),
         allow=tuple(allow),
         concurrency=cell.levels.get("concurrency"),
+        forced=_forced(trials, blocks, (*cell.rows_a, *cell.rows_b)) - _asked_differently(sides),
         recorded=tuple(frozenset(name.split(".")[0] for name in side) for side in sides),
     )
     found = []
@@ -161,6 +162,7 @@ class _Context(msgspec.Struct, frozen=True, kw_only=True):
     levels: dict[str, tuple[str, str]]
     allow: tuple[str, ...]
     concurrency: Any
+    forced: frozenset[str]
     recorded: tuple[frozenset[str], ...]
 
 
@@ -184,8 +186,31 @@ def _coupled(name: str, values: frozenset[str], context: _Context) -> bool:
         return True
     if _like(lower, CAPS):
         return _cap_is_idle(values, context.concurrency)
-    forced = bool(context.declared) and _like(lower, FORCED)
+    named = name.startswith("server.") and _argument(name) in context.forced
+    forced = bool(context.declared) and (named or _like(lower, FORCED))
     return forced and not _like(lower, NEVER_FORCED)
+
+
+def _argument(name: str) -> str:
+    return name.rsplit(".", maxsplit=1)[-1].replace("-", "_")
+
+
+def _forced(
+    trials: pd.DataFrame, blocks: Mapping[str, Mapping[str, Any]], rows: Sequence[int]
+) -> frozenset[str]:
+    """Arguments that the algorithms' definitions say the server resolves by itself."""
+    specs = [blocks[b].get("spec") or {} for b in _block_ids(trials, rows) if b in blocks]
+    return frozenset(str(name) for spec in specs for name in spec.get("forces") or ())
+
+
+def _asked_differently(sides: Sequence[dict[str, frozenset[str]]]) -> frozenset[str]:
+    """Arguments that the user set differently: then it is no algorithm that forces them."""
+    flags = {name for side in sides for name in side if name.startswith("flag.")}
+    return frozenset(_argument(name) for name in flags if sides[0].get(name) != sides[1].get(name))
+
+
+def _block_ids(trials: pd.DataFrame, rows: Sequence[int]) -> list[str]:
+    return list(dict.fromkeys(trials["block_id"].iloc[list(rows)].astype(str)))
 
 
 def _cap_is_idle(values: frozenset[str], concurrency: Any) -> bool:
@@ -223,7 +248,7 @@ def _level_texts(cell: MatchedCell) -> dict[str, tuple[str, str]]:
 def _block_sides(
     trials: pd.DataFrame, blocks: Mapping[str, Mapping[str, Any]], rows: Sequence[int]
 ) -> dict[str, frozenset[str]]:
-    names = dict.fromkeys(trials["block_id"].iloc[list(rows)].astype(str))
+    names = _block_ids(trials, rows)
     facts = [block_facts(blocks[name]) for name in names if name in blocks]
     columns = {column for fact in facts for column in fact}
     return {c: frozenset(fact.get(c, "not set") for fact in facts) for c in columns}

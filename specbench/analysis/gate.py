@@ -68,7 +68,11 @@ _TERM = re.compile(
     r"\s*([a-z_][a-z0-9_]*)\s*(<=|>=|<|>)\s*([+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)\s*"
 )
 
-FIGURES = ("speedup", "speedup_such", "accept_len_ratio", "step_rate_ratio", "remainder_ratio")
+FIGURES = (
+    "speedup", "speedup_such", "ratio", "accept_len_ratio", "step_rate_ratio", "remainder_ratio",
+)  # fmt: skip
+"""What a condition may name; all are b over a. `ratio` is of the metric compared, `speedup` the
+same where more is faster and its inverse for times; `_such` is for such workloads."""
 
 
 def condition(text: str, known: Sequence[str] = FIGURES) -> Condition:

@@ -76,6 +76,7 @@ def _on_top(parent: Algorithm, entry: Algorithm) -> Algorithm:
         since=entry.since or (parent.since if same_name else None),
         until=entry.until or (parent.until if same_name else None),
         versions=versions,
+        forces=tuple(dict.fromkeys((*parent.forces, *entry.forces))),
     )
 
 

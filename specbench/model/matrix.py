@@ -27,6 +27,8 @@ class Algorithm(msgspec.Struct, frozen=True, kw_only=True):
     those that the templates name. `since` and `until` are the first and the last server version
     that has it; `versions` overrides flags for server versions (">=0.5.18" -> flags). `extends`
     names the algorithm whose entries this one changes; one of the same name is meant by default.
+    `forces` names server arguments that the server itself resolves differently under the algorithm:
+    where arms differ in it, a comparison lists such a difference instead of refusing.
     """
 
     description: str = ""
@@ -39,6 +41,7 @@ class Algorithm(msgspec.Struct, frozen=True, kw_only=True):
     since: str | None = None
     until: str | None = None
     versions: dict[str, dict[str, Level]] = {}
+    forces: tuple[str, ...] = ()
 
 
 class ModelRef(msgspec.Struct, frozen=True, kw_only=True):

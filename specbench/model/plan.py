@@ -11,7 +11,8 @@ class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that defines one server process; equal specs share a launch.
 
     `flags` are in command-line order, without dashes; a True value is a bare flag. `fingerprint`
-    is the content hash of the rest.
+    is the content hash of what defines the process. `forces`: arguments that the algorithm makes
+    the server resolve differently by itself.
     """
 
     fingerprint: str
@@ -24,6 +25,7 @@ class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
     env: tuple[tuple[str, str], ...] = ()
     files: tuple[str, ...] = ()
     levels: dict[str, Level] = {}
+    forces: tuple[str, ...] = ()
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -131,6 +131,7 @@ def _sealed(
         env=texts,
         files=matrix.files,
         levels=launch,
+        forces=algorithm.forces,
     )
 
 

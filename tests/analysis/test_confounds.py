@@ -72,6 +72,28 @@ def test_what_the_algorithm_forces_is_listed_not_refused() -> None:
     assert found["server.speculative_num_draft_tokens"] == "coupled"
 
 
+def forcing(**server: object) -> Side:
+    spec = {"speculative": True, "forces": ["disable_overlap_schedule"], "flags": []}
+    return tree(server=server, facts={"spec": spec})
+
+
+def test_what_the_algorithm_is_defined_to_force_is_listed_not_refused() -> None:
+    plain = chain(facts={"spec": {"speculative": True, "flags": []}})
+
+    found = kinds(plain, forcing(disable_overlap_schedule=True))
+
+    assert found["server.disable_overlap_schedule"] == "coupled"
+
+
+def test_what_the_user_set_is_never_excused_as_forced() -> None:
+    asked = chain(facts={"spec": {"flags": [["disable-overlap-schedule", True]]}})
+
+    with pytest.raises(ConfoundError) as refused:
+        kinds(asked, forcing(disable_overlap_schedule=True))
+
+    assert "flag.disable-overlap-schedule" in refused.value.columns
+
+
 def test_a_cap_that_never_acted_is_no_confound() -> None:
     found = kinds(
         Side("ar", server={"max_running_requests": 4000}, concurrency=(8,)),

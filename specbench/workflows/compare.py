@@ -1,0 +1,233 @@
+"""Compare two arms of recordings, or one arm with itself for the noise of the host."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from specbench.analysis.arms import Arm, arm, level_rows
+from specbench.analysis.compare import Allowances, Blocks, compare
+from specbench.analysis.comparison import Comparison
+from specbench.analysis.gate import Answer, condition
+from specbench.analysis.metrics import metric
+from specbench.analysis.noise_floor import (
+    NoiseFloor,
+    noise_floor,
+    restart_allowance,
+    trial_allowance,
+)
+from specbench.analysis.regression import regressed
+from specbench.errors import InputError
+from specbench.model.expression import parse
+from specbench.recording import Recording
+from specbench.workflows.noise import recall, remember
+from specbench.workflows.opening import open_recording
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+EXIT_REGRESSION = 1
+EXIT_INCONCLUSIVE = 5
+
+BASELINE, CURRENT = "baseline", "current"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions:
+    """What the user asked for; `recording` and `baseline` are paths, `only` and `fail_if` text."""
+
+    a: str
+    b: str
+    metric: str = "tok_s"
+    results: Path = Path("results")
+    recording: Path | None = None
+    baseline: Path | None = None
+    allow: tuple[str, ...] = ()
+    only: str | None = None
+    fail_if: str | None = None
+
+
+class Compared(msgspec.Struct, frozen=True, kw_only=True, tag="comparison"):
+    """A comparison and what --fail-if made of it."""
+
+    recording: str
+    baseline: str | None
+    comparison: Comparison
+    fail_if: str | None
+    failed: Answer | None
+    exit_status: int
+
+
+class NoiseReport(msgspec.Struct, frozen=True, kw_only=True, tag="noise_floor"):
+    """An A/A comparison. `stored` is the file in which later comparisons find it."""
+
+    recording: str
+    arm: str
+    metric: str
+    floors: tuple[NoiseFloor, ...]
+    restart_allowance_pct: float
+    source: str
+    stored: str | None
+    exit_status: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tables:
+    """The tables that a comparison reads, of one recording or of two."""
+
+    trials: "pd.DataFrame"
+    requests: "pd.DataFrame"
+    blocks: Blocks
+
+
+def compare_arms(options: CompareOptions) -> Compared | NoiseReport:
+    """Compare two arms; the same arm twice asks for the noise of the host.
+
+    Raises:
+        ConfoundError: more differs than was declared.
+        InputError: an arm, metric or condition is wrong; RecordingError: nothing to read.
+    """
+    asked = condition(options.fail_if) if options.fail_if is not None else None
+    metric(options.metric)
+    recording = open_recording(options.recording or options.results)
+    if options.baseline is None:
+        if options.a == options.b:
+            return _noise(recording, options)
+        tables = read_tables(recording)
+        a, b = arm(options.a, tables.trials), arm(options.b, tables.trials)
+    else:
+        tables, a, b = _two(open_recording(options.baseline), recording, options)
+    comparison = compare(
+        tables.trials,
+        tables.requests,
+        tables.blocks,
+        a,
+        b,
+        metric=options.metric,
+        allow=options.allow,
+        where=parse(options.only).holds if options.only else None,
+        allowances=_allowances(options, tables.trials),
+    )
+    failed = regressed(comparison, asked) if asked is not None else None
+    return Compared(
+        recording=str(recording.path),
+        baseline=None if options.baseline is None else str(options.baseline),
+        comparison=comparison,
+        fail_if=options.fail_if,
+        failed=failed,
+        exit_status=_status(failed),
+    )
+
+
+def read_tables(recording: Recording) -> Tables:
+    """Read a recording's tables; each trial brings what was recorded of its load and client."""
+    import pandas as pd  # noqa: PLC0415 - slow to load
+
+    facts = {sealed.trial.trial_id: _trial_facts(sealed) for sealed in recording.sealed}
+    trials = recording.trials
+    if trials.empty:
+        raise InputError("the recording holds no timed trial", where=str(recording.path))
+    rows = [facts.get(str(trial_id), {}) for trial_id in trials["trial_id"]]
+    known = pd.DataFrame(rows, index=trials.index)
+    return Tables(
+        trials=pd.concat([trials, known], axis=1),
+        requests=recording.requests,
+        blocks=recording.blocks,
+    )
+
+
+def _trial_facts(sealed: Any) -> dict[str, Any]:
+    groups = {"workload": sealed.workload, "sampling": sealed.sampling, "client": sealed.client}
+    return {
+        f"{group}.{name}": value for group, facts in groups.items() for name, value in facts.items()
+    }
+
+
+def _two(
+    baseline: Recording, current: Recording, options: CompareOptions
+) -> tuple[Tables, Arm, Arm]:
+    """Put two recordings side by side; equal ids in both stay apart."""
+    import pandas as pd  # noqa: PLC0415 - slow to load
+
+    parts = {BASELINE: read_tables(baseline), CURRENT: read_tables(current)}
+    marked = {name: _marked(name, part) for name, part in parts.items()}
+    factors = list(
+        dict.fromkeys(
+            column
+            for part in marked.values()
+            for column in list(part.trials.columns)[: list(part.trials.columns).index("cell_id")]
+        )
+    )
+    trials = pd.concat([part.trials for part in marked.values()], ignore_index=True)
+    rest = [column for column in trials.columns if column not in factors]
+    tables = Tables(
+        trials=trials[[*factors, *rest]],
+        requests=pd.concat([part.requests for part in marked.values()], ignore_index=True),
+        blocks={name: facts for part in marked.values() for name, facts in part.blocks.items()},
+    )
+    sides = [
+        _of(arm(text, parts[side].trials), side)
+        for text, side in ((options.a, BASELINE), (options.b, CURRENT))
+    ]
+    return tables, sides[0], sides[1]
+
+
+def _marked(name: str, tables: Tables) -> Tables:
+    def prefixed(table: "pd.DataFrame", columns: tuple[str, ...]) -> "pd.DataFrame":
+        return table.assign(**{c: f"{name}:" + table[c].astype(str) for c in columns})
+
+    trials = prefixed(tables.trials, ("trial_id", "block_id")).assign(recording=name)
+    return Tables(
+        trials=trials,
+        requests=prefixed(tables.requests, ("trial_id",)),
+        blocks={f"{name}:{block}": facts for block, facts in tables.blocks.items()},
+    )
+
+
+def _of(side: Arm, recording: str) -> Arm:
+    return Arm(
+        name=f"{side.name} ({recording})",
+        select=lambda levels: levels.get("recording") == recording and side.select(levels),
+        names=side.names,
+    )
+
+
+def _allowances(options: CompareOptions, trials: "pd.DataFrame") -> Allowances:
+    hosts = {str(host) for host in trials["host"].dropna()}
+    floors = recall(options.results, hosts=hosts, metric=options.metric)
+    if not floors:
+        return Allowances()
+    return Allowances(restart=restart_allowance(floors), trial=trial_allowance(floors))
+
+
+def _noise(recording: Recording, options: CompareOptions) -> NoiseReport:
+    trials = recording.trials
+    if trials.empty:
+        raise InputError("the recording holds no timed trial", where=str(recording.path))
+    side = arm(options.a, trials)
+    chosen = trials[[side.select(levels) for levels in level_rows(trials)]]
+    floors = noise_floor(chosen, options.metric)
+    told = [floor for floor in floors if floor.restart_df > 0]
+    stored = remember(options.results, recording.path.name, told) if told else None
+    allowance = restart_allowance(told)
+    return NoiseReport(
+        recording=str(recording.path),
+        arm=options.a,
+        metric=options.metric,
+        floors=floors,
+        restart_allowance_pct=100 * allowance.sd,
+        source=allowance.source,
+        stored=None if stored is None else str(stored),
+        exit_status=0 if told else EXIT_INCONCLUSIVE,
+    )
+
+
+def _status(failed: Answer | None) -> int:
+    match failed:
+        case "yes":
+            return EXIT_REGRESSION
+        case "unknown":
+            return EXIT_INCONCLUSIVE
+        case _:
+            return 0
