@@ -21,11 +21,15 @@ from specbench.model.event import (
     TrialFinished,
     TrialProgress,
     TrialStarted,
+    VerdictGiven,
+    VerifyProgress,
 )
 from specbench.model.plan import Block, Trial
 
 QUIET_S = 10.0
 """Between two plain lines about the same load or trial in progress."""
+
+_ONGOING = (BlockStarted, BlockLoading, TrialStarted, TrialProgress, VerifyProgress)
 
 Show = Callable[[RunEvent], None]
 
@@ -37,7 +41,7 @@ def plain_display(console: Console) -> Iterator[Show]:
 
     def show(event: RunEvent) -> None:
         nonlocal said
-        if isinstance(event, BlockLoading | TrialProgress):
+        if isinstance(event, BlockLoading | TrialProgress | VerifyProgress):
             if time.monotonic() - said < QUIET_S:
                 return
             said = time.monotonic()
@@ -59,7 +63,7 @@ def live_display(console: Console) -> Iterator[Show]:
                 counts["all"] = len(event.plan.trials)
             counts["done"] += isinstance(event, TrialFinished)
             line = describe(event)
-            if isinstance(event, BlockLoading | TrialProgress | TrialStarted | BlockStarted):
+            if isinstance(event, _ONGOING):
                 hosts[_host(event)] = line
             elif line:
                 console.print(Text(line), soft_wrap=True)
@@ -105,6 +109,8 @@ def _describe_trial(event: RunEvent) -> str:
                 f"{trial.host}: {cell_text(trial)}: {drive.finished} requests,"
                 f" {rate:.0f} tok/s{accept}{failed}"
             )
+        case TrialFinished(trial=Trial(kind="verify"), status="ok"):
+            return ""
         case TrialFinished(trial=trial, status="ok", tok_s=tok_s, accept_len=accept_len):
             shown = f"{tok_s:.0f} tok/s" if tok_s is not None else "no token counts"
             accept = "" if accept_len is None else f", accept_len {accept_len:.2f}"
@@ -120,6 +126,10 @@ def _describe_rest(event: RunEvent) -> str:
     match event:
         case HostFailed(host=host, what=what):
             return f"{host}: cannot be used: {what}"
+        case VerifyProgress(trial=trial, stage=stage, generated=generated):
+            return f"{trial.host}: {cell_text(trial)}: {stage}, {generated} tokens"
+        case VerdictGiven(trial=trial, verdict=verdict, reason=reason):
+            return f"{trial.host}: {cell_text(trial)}: lossless: {verdict} ({reason})"
         case Notice(text=text, host=host):
             return f"{host}: {text}" if host else text
         case _:
@@ -133,12 +143,14 @@ def _failure(event: BlockFailed) -> str:
     return "\n".join([*lines, f"  log: {event.log_path}"])
 
 
-def _host(event: BlockLoading | TrialProgress | TrialStarted | BlockStarted) -> str:
+def _host(event: RunEvent) -> str:
     match event:
         case BlockLoading(block=block) | BlockStarted(block=block):
             return block.host
-        case TrialProgress(trial=trial) | TrialStarted(trial=trial):
+        case TrialProgress(trial=trial) | TrialStarted(trial=trial) | VerifyProgress(trial=trial):
             return trial.host
+        case _:
+            return ""
 
 
 def _server(block: Block) -> str:

@@ -5,6 +5,7 @@ import msgspec
 from specbench.model.load import DriveProgress
 from specbench.model.plan import Block, Plan, Trial
 from specbench.model.service import LoadFailure, LoadProgress
+from specbench.model.verdict import VerdictName
 
 
 class RunStarted(msgspec.Struct, frozen=True, kw_only=True, tag="run_started"):
@@ -68,6 +69,23 @@ class TrialFinished(msgspec.Struct, frozen=True, kw_only=True, tag="trial_finish
     flags: tuple[str, ...] = ()
 
 
+class VerifyProgress(msgspec.Struct, frozen=True, kw_only=True, tag="verify_progress"):
+    """A losslessness battery goes on: `generated` tokens so far, of at most `limit`."""
+
+    trial: Trial
+    stage: str
+    generated: int = 0
+    limit: int = 0
+
+
+class VerdictGiven(msgspec.Struct, frozen=True, kw_only=True, tag="verdict_given"):
+    """A losslessness verdict is recorded; `reason` is its first line for people."""
+
+    trial: Trial
+    verdict: VerdictName
+    reason: str = ""
+
+
 class HostFailed(msgspec.Struct, frozen=True, kw_only=True, tag="host_failed"):
     """A host could not be used; its trials stay to be measured, other hosts go on."""
 
@@ -103,6 +121,8 @@ RunEvent = (
     | TrialStarted
     | TrialProgress
     | TrialFinished
+    | VerifyProgress
+    | VerdictGiven
     | HostFailed
     | Notice
     | RunFinished

@@ -13,7 +13,7 @@ from specbench.workflows.prepare import RunOptions
 from specbench.workflows.run import run_matrix
 
 if TYPE_CHECKING:
-    from specbench.analysis.compare import Comparison
+    from specbench.analysis.comparison import Comparison
 
 
 def open(path: str | Path = "results") -> Recording:  # noqa: A001 - the API's own word

@@ -20,8 +20,10 @@ from specbench.model.event import (
 from specbench.model.plan import Block, Trial
 from specbench.model.service import LoadFailure
 from specbench.recording import SealedTrial, utc_now
+from specbench.workflows.bench import Bench, ServerDied
 from specbench.workflows.client import client_facts
-from specbench.workflows.trial import Bench, ServerDied, measure
+from specbench.workflows.trial import measure
+from specbench.workflows.verification import verify_trial
 
 if TYPE_CHECKING:
     from specbench.launchers import Launcher, RunningService
@@ -100,7 +102,8 @@ def _launch_and_measure(
         for trial in tuple(left):
             if bench.stopped():
                 return
-            for event in measure(bench, block, trial, service):
+            measuring = measure if trial.kind == "timed" else verify_trial
+            for event in measuring(bench, block, trial, service):
                 if isinstance(event, TrialFinished):
                     left.remove(trial)
                 yield event

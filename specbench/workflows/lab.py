@@ -1,16 +1,19 @@
 """The composition root: everything with an effect that a run uses, in one explicit object."""
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from specbench.model.host import Host
 from specbench.model.load import DriveEvent, DriveJob
+from specbench.workflows.verify.events import VerifyEvent
+from specbench.workflows.verify.options import VerifyOptions
 
 if TYPE_CHECKING:
     from specbench.launchers import Launcher
 
+Verify = Callable[[str, VerifyOptions], Iterator[VerifyEvent]]
 Drive = Callable[[DriveJob, Path], Generator[DriveEvent, None, None]]
 
 
@@ -20,16 +23,23 @@ class Lab:
 
     `launcher(host, history)` opens the host (HostError when it cannot be reached); `history` holds
     the seconds of each load phase in earlier recordings. `drive(job, sink)` appends one JSON line
-    a request to `sink` and yields progress, then a report.
+    a request to `sink` and yields progress, then a report. `verify(url, options)` runs the
+    losslessness battery.
     """
 
     launcher: Callable[[Host, Mapping[str, float] | None], "Launcher"]
     drive: Drive
+    verify: Verify
 
 
 def real_lab() -> Lab:
     """Give the lab that touches real hosts and real servers."""
     from specbench.launchers import launcher_for  # noqa: PLC0415 - only a run pays for it
     from specbench.loadgen import drive  # noqa: PLC0415 - as above
+    from specbench.workflows.verify.battery import verify_server  # noqa: PLC0415 - as above
 
-    return Lab(launcher=lambda host, past: launcher_for(host, history=past), drive=drive)
+    return Lab(
+        launcher=lambda host, past: launcher_for(host, history=past),
+        drive=drive,
+        verify=verify_server,
+    )

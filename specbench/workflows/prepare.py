@@ -4,6 +4,9 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
+
+import msgspec
 
 from specbench import __version__, config, planning
 from specbench.errors import InputError
@@ -27,13 +30,17 @@ from specbench.workflows.history import Past
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """What the user asked for. `only` is an expression; `fresh` starts a new recording."""
+    """What the user asked for. `only` is an expression; `fresh` starts a new recording.
+
+    `verdicts_only` measures nothing but losslessness, to that depth.
+    """
 
     matrix: Path
     hosts: Path | None = None
     results: Path = Path("results")
     only: str | None = None
     fresh: bool = False
+    verdicts_only: Literal["quick", "default", "deep"] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +62,8 @@ def prepare(options: RunOptions) -> Prepared:
     Raises InputError (InputErrors for several at once) for anything wrong in the files.
     """
     matrix = config.read_matrix(options.matrix)
+    if options.verdicts_only:
+        matrix = msgspec.structs.replace(matrix, verify=options.verdicts_only)
     hosts = config.read_hosts(options.hosts)
     datasets = config.read_datasets(matrix)
     past = Past(options.results)
@@ -76,6 +85,8 @@ def prepare(options: RunOptions) -> Prepared:
         history=past.durations(),
         engines={name: host.image for name, host in hosts.items() if host.image},
     )
+    if options.verdicts_only:
+        plan = _verdicts_only(plan)
     return Prepared(
         matrix=matrix,
         hosts=hosts,
@@ -112,6 +123,16 @@ def open_writer(prepared: Prepared) -> Writer:
     writer = Writer.create(prepared.results, manifest, content)
     writer.note("run_started", specbench=__version__)
     return writer
+
+
+def _verdicts_only(plan: Plan) -> Plan:
+    """Keep the verifications of a plan, and the launches that they need."""
+    blocks = [
+        msgspec.structs.replace(block, trials=kept)
+        for block in plan.blocks
+        if (kept := tuple(trial for trial in block.trials if trial.kind == "verify"))
+    ]
+    return msgspec.structs.replace(plan, blocks=tuple(blocks), expected_s=None)
 
 
 def _check_prompts(matrix: Matrix, cells: Sequence[Cell], datasets: Mapping[str, Dataset]) -> None:

@@ -13,6 +13,8 @@ from specbench.model.event import (
     TrialFinished,
     TrialProgress,
     TrialStarted,
+    VerdictGiven,
+    VerifyProgress,
 )
 from specbench.model.plan import Plan, Trial
 
@@ -29,6 +31,7 @@ class Progress:
         self.measured = 0
         self.failed = 0
         self.hosts_failed: list[str] = []
+        self.verdicts: list[str] = []
         self.running = True
         self._now: dict[str, dict[str, Any]] = {}
         self._expected = {
@@ -69,6 +72,10 @@ class Progress:
                 self._expected.pop(trial.trial_id, None)
                 self.measured += status == "ok"
                 self.failed += status != "ok"
+            case VerifyProgress(trial=trial, stage=stage):
+                self._trial(trial, doing=f"verifying: {stage}")
+            case VerdictGiven(verdict=verdict):
+                self.verdicts.append(verdict)
             case HostFailed(host=host):
                 self.hosts_failed.append(host)
                 self._now.pop(host, None)
@@ -122,6 +129,7 @@ class Progress:
             "blocks": self.blocks,
             "blocks_begun": self.blocks_begun,
             "hosts_failed": self.hosts_failed,
+            "verdicts": self.verdicts,
             "eta_s": self.eta_s(),
             "hosts": self._now,
         }

@@ -23,18 +23,15 @@ from specbench.model.event import (
 )
 from specbench.model.plan import Block
 from specbench.recording import Writer
+from specbench.workflows.bench import Bench
 from specbench.workflows.block import measure_block
 from specbench.workflows.lab import Lab
 from specbench.workflows.prepare import Prepared, RunOptions, open_writer, prepare
 from specbench.workflows.progress import Progress
 from specbench.workflows.tables import write_tables
-from specbench.workflows.trial import Bench
 
 if TYPE_CHECKING:
     from specbench.launchers import Launcher
-
-EXIT_FAILED_CELLS = 3
-EXIT_HOST = 4
 
 
 @dataclass(frozen=True)
@@ -74,19 +71,25 @@ def run_matrix(options: RunOptions, lab: Lab) -> Generator[RunEvent, None, None]
 
 def _finished(prepared: Prepared, progress: Progress, root: str) -> RunFinished:
     done = sum(reason.state == "done" for reason in prepared.plan.reasons)
-    status = 0
-    if progress.failed:
-        status = EXIT_FAILED_CELLS
-    if progress.hosts_failed:
-        status = EXIT_HOST
     return RunFinished(
         recording=root,
         measured=progress.measured,
         already_done=done,
         failed=progress.failed,
         invalid=len(prepared.plan.invalid),
-        exit_status=status,
+        exit_status=_exit_status(progress),
     )
+
+
+def _exit_status(progress: Progress) -> int:
+    """Choose the exit status of contract section 2; what hides more of the rest comes first."""
+    if progress.hosts_failed:
+        return 4
+    if progress.failed:
+        return 3
+    if "violated" in progress.verdicts:
+        return 1
+    return 5 if "inconclusive" in progress.verdicts else 0
 
 
 def _work(prepared: Prepared, writer: Writer, lab: Lab) -> Generator[RunEvent, None, None]:

@@ -1,9 +1,8 @@
 """One trial on a running server: drive the load, watch the server, summarise, seal."""
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,24 +12,22 @@ from specbench import config, planning
 from specbench.analysis.summary import SUMMARY_VERSION, doubts, summarise
 from specbench.errors import HostError
 from specbench.model.event import RunEvent, TrialFinished, TrialProgress, TrialStarted
-from specbench.model.host import Host
 from specbench.model.load import (
     Closed,
-    Dataset,
     DriveJob,
     DriveReport,
     RequestRecord,
     Stop,
     Target,
 )
-from specbench.model.matrix import Matrix, WorkloadOptions
+from specbench.model.matrix import WorkloadOptions
 from specbench.model.plan import Block, Trial
 from specbench.model.service import LoadFailure
-from specbench.recording import SealedTrial, Writer, utc_now
+from specbench.recording import SealedTrial, utc_now
 from specbench.remote.http import ControlClient
 from specbench.sglang import identity
+from specbench.workflows.bench import Bench, ServerDied
 from specbench.workflows.client import client_facts
-from specbench.workflows.lab import Lab
 
 if TYPE_CHECKING:
     from specbench.launchers import RunningService
@@ -41,26 +38,6 @@ FAILED_SHARE = 0.1
 CHECK_EVERY_S = 1.0
 
 _decode = msgspec.json.Decoder(RequestRecord).decode
-
-
-class ServerDied(Exception):
-    """The server stopped serving in the middle of a trial."""
-
-    def __init__(self, failure: LoadFailure) -> None:
-        super().__init__(failure.cause)
-        self.failure = failure
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bench:
-    """What the trials of one host share."""
-
-    matrix: Matrix
-    datasets: dict[str, Dataset]
-    host: Host
-    writer: Writer
-    lab: Lab
-    stopped: Callable[[], bool]
 
 
 def measure(

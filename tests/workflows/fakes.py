@@ -19,7 +19,10 @@ from specbench.model.load import (
 )
 from specbench.model.plan import LaunchSpec
 from specbench.model.service import LoadFailure, LoadProgress, ServiceFacts
+from specbench.model.verdict import Claim, VerdictDocument
 from specbench.workflows.lab import Lab
+from specbench.workflows.verify.events import StageStarted, VerdictReady, VerifyEvent
+from specbench.workflows.verify.options import VerifyOptions
 
 MATRIX = """\
 name: fake
@@ -86,14 +89,28 @@ class FakeLab:
         self.death: Callable[[], LoadFailure | None] = lambda: None
         self.records: Callable[[DriveJob], list[RequestRecord]] = answered
         self.unreachable = False
+        self.document = VerdictDocument(
+            verdict="holds",
+            claims=[
+                Claim(
+                    name="greedy", verdict="holds", method="regret audit", n_tokens=9,
+                    concurrency=16, temperature=0.0,
+                )
+            ],
+        )  # fmt: skip
 
     def lab(self) -> Lab:
-        return Lab(launcher=self._launcher, drive=self._drive)
+        return Lab(launcher=self._launcher, drive=self._drive, verify=self._verify)
 
     def _launcher(self, host: Host, _: Mapping[str, float] | None) -> Any:
         if self.unreachable:
             raise HostError("no route to host", hint="check the cable")
         return FakeLauncher(self, host)
+
+    def _verify(self, url: str, options: VerifyOptions) -> Iterator[VerifyEvent]:
+        self.log.append(f"verify {url} {options.budget}")
+        yield StageStarted(stage="greedy")
+        yield VerdictReady(document=self.document)
 
     def _drive(self, job: DriveJob, sink: Path) -> Generator[DriveEvent, None, None]:
         self.jobs.append(job)

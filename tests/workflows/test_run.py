@@ -1,5 +1,7 @@
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -13,6 +15,7 @@ from specbench.model.event import (
     TrialProgress,
 )
 from specbench.model.load import Closed, DriveJob, RequestRecord
+from specbench.model.verdict import VerdictDocument
 from specbench.recording import Recording, Writer
 from specbench.workflows.lab import Lab
 from specbench.workflows.opening import open_recording
@@ -201,3 +204,42 @@ def test_prompts_that_the_api_cannot_carry_start_nothing(options: RunOptions) ->
         prepare(options)
 
     assert "m.yaml:9:" in str(caught.value)
+
+
+def test_verdicts_are_planned_after_timed_trials_and_travel_with_the_speed(
+    options: RunOptions,
+) -> None:
+    options.matrix.write_text(MATRIX + "verify: quick\n")
+    fake = FakeLab()
+
+    finished = finish(run(options, fake.lab()))
+
+    assert finished.exit_status == 0
+    assert [line for line in fake.log if line.startswith("verify")] == [
+        "verify http://127.0.0.1:9 quick"
+    ]
+    assert fake.log[-3].startswith("verify")
+    trials = open_recording(options.results).trials
+    assert set(trials.loc[trials["algorithm"] == "dflash", "lossless"]) == {"holds"}
+    assert trials.loc[trials["algorithm"] == "ar", "lossless"].isna().all()
+
+
+@pytest.mark.parametrize(("verdict", "status"), [("violated", 1), ("inconclusive", 5)])
+def test_a_verdict_decides_the_exit_status(
+    options: RunOptions, verdict: Literal["violated", "inconclusive"], status: int
+) -> None:
+    options.matrix.write_text(MATRIX + "verify: quick\n")
+    fake = FakeLab()
+    fake.document = VerdictDocument(verdict=verdict)
+
+    assert finish(run(options, fake.lab())).exit_status == status
+
+
+def test_verdicts_alone_launch_only_speculative_servers(options: RunOptions) -> None:
+    fake = FakeLab()
+    asked = replace(options, verdicts_only="quick")
+
+    finished = finish(run(asked, fake.lab()))
+
+    assert [line for line in fake.log if line.startswith("start")] == ["start dflash"]
+    assert finished.measured == 1

@@ -1,0 +1,31 @@
+"""What the trials of one host share, and the way in which a server ends them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from specbench.model.host import Host
+from specbench.model.load import Dataset
+from specbench.model.matrix import Matrix
+from specbench.model.service import LoadFailure
+from specbench.recording import Writer
+from specbench.workflows.lab import Lab
+
+
+class ServerDied(Exception):
+    """The server stopped serving in the middle of a trial."""
+
+    def __init__(self, failure: LoadFailure) -> None:
+        super().__init__(failure.cause)
+        self.failure = failure
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench:
+    """What the trials of one host share."""
+
+    matrix: Matrix
+    datasets: dict[str, Dataset]
+    host: Host
+    writer: Writer
+    lab: Lab
+    stopped: Callable[[], bool]
