@@ -8,10 +8,12 @@ from specbench.cli.compare import compare
 from specbench.cli.engine import engine
 from specbench.cli.load import load
 from specbench.cli.plan import plan
+from specbench.cli.record import record
 from specbench.cli.report import report
 from specbench.cli.run import run
 from specbench.cli.schema import schema
 from specbench.cli.status import status
+from specbench.cli.verify import verify
 from specbench.errors import SpecbenchError
 
 app = typer.Typer(
@@ -31,6 +33,8 @@ app.command()(report)
 app.command()(schema)
 app.command()(compare)
 app.add_typer(engine, name="engine")
+app.command()(verify)
+app.command()(record)
 
 
 @app.callback(invoke_without_command=True)

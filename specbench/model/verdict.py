@@ -71,3 +71,10 @@ class VerdictDocument(msgspec.Struct, frozen=True, kw_only=True):
     prompts_sha256: str = ""
     sampling: dict[str, Any] = {}
     specbench: str = ""
+
+    @property
+    def exit_status(self) -> int:
+        """0 holds, 1 violated or an integrity finding, 5 inconclusive (contract section 2)."""
+        if self.verdict == "violated" or self.integrity:
+            return 1
+        return 0 if self.verdict == "holds" else 5

@@ -29,8 +29,9 @@ class Evidence:
 
     `tests` maps a test's name to its p-value; `fresh` to the p-value of the same test on fresh
     requests, taken only where the first one was small. `log_wealth` is the largest log E of the
-    e-process. `gap` says that a documented upstream behaviour explains all of it.
-    `stage` is the column of the diagnosis table; `lacking` why the claim cannot hold.
+    e-process. `fails` describes a deterministic check that failed, `fails_again` whether it failed
+    once more on fresh requests. `gap` says that a documented upstream behaviour explains all of
+    it. `stage` is the column of the diagnosis table; `lacking` why the claim cannot hold.
     """
 
     name: str
@@ -47,6 +48,8 @@ class Evidence:
     witnesses: tuple[Witness, ...] = ()
     profile: dict[int, float] = field(default_factory=dict)
     lacking: str = ""
+    fails: str = ""
+    fails_again: bool = False
     gap: str = ""
     note: str = ""
 
@@ -60,5 +63,6 @@ class Evidence:
             self,
             fresh=other.tests,
             fresh_log_wealth=other.log_wealth,
+            fails_again=bool(other.fails),
             witnesses=self.witnesses or other.witnesses,
         )

@@ -47,7 +47,7 @@ def examine(
     unlumped = good.logp[atoms.row] if filters == Filters() else None
     bet = wealth(atoms, unlumped, vocab, alpha)
     evidence = Evidence(
-        name=_name(filters),
+        name=f"sampled {label(filters)}",
         stage=_stage(filters),
         method="score tests against prefill conditionals",
         n_tokens=len(tokens),
@@ -60,6 +60,16 @@ def examine(
         note=f"best bet: {bet.best}" if bet.crossed_at else "",
     )
     return evidence, bad
+
+
+def label(filters: Filters) -> str:
+    """Return a configuration in words, T first."""
+    parts = [f"T={filters.temperature:g}"]
+    if filters.top_k:
+        parts.append(f"top_k={filters.top_k}")
+    if filters.top_p < 1:
+        parts.append(f"top_p={filters.top_p:g}")
+    return " ".join(parts)
 
 
 def _tests(
@@ -114,15 +124,6 @@ def _effects(
         upper = 100 * poisson_upper(impossible, margins.level) / max(n, 1)
         effects.append(Effect("garbage_pct", 100 * impossible / max(n, 1), 0.0, upper))
     return tuple(effects)
-
-
-def _name(filters: Filters) -> str:
-    parts = [f"T={filters.temperature:g}"]
-    if filters.top_k:
-        parts.append(f"top_k={filters.top_k}")
-    if filters.top_p < 1:
-        parts.append(f"top_p={filters.top_p:g}")
-    return "sampled " + " ".join(parts)
 
 
 def _stage(filters: Filters) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,20 +59,29 @@ class ScoredTokens:
 
 
 def join(parts: Sequence[ScoredTokens]) -> ScoredTokens:
-    """One table out of several; requests are renumbered so that none coincide."""
+    """Return one table out of several; requests are renumbered so that none coincide."""
+    offset, moved = 0, []
+    for part in parts:
+        moved.append(replace(part, request=part.request + offset))
+        offset += int(part.request.max()) + 1 if len(part) else 0
+    return concatenate(moved)
+
+
+def concatenate(parts: Sequence[ScoredTokens]) -> ScoredTokens:
+    """Return one table out of several whose requests are numbered apart already."""
     if not parts:
         return empty(1)
     width = max(part.top_ids.shape[1] for part in parts)
-    columns: dict[str, list[NDArray[np.generic]]] = {f.name: [] for f in fields(ScoredTokens)}
-    offset = 0
-    for part in parts:
-        for name, column in columns.items():
-            column.append(getattr(part, name))
-        columns["request"][-1] = part.request + offset
-        columns["top_ids"][-1] = _widen(part.top_ids, width, -1)
-        columns["top_logp"][-1] = _widen(part.top_logp, width, np.nan)
-        offset += int(part.request.max()) + 1 if len(part) else 0
-    return ScoredTokens(**{name: np.concatenate(column) for name, column in columns.items()})
+    wide = [
+        replace(
+            part,
+            top_ids=_widen(part.top_ids, width, -1),
+            top_logp=_widen(part.top_logp, width, np.nan),
+        )
+        for part in parts
+    ]
+    names = [f.name for f in fields(ScoredTokens)]
+    return ScoredTokens(**{n: np.concatenate([getattr(p, n) for p in wide]) for n in names})
 
 
 def empty(width: int) -> ScoredTokens:
@@ -89,8 +99,6 @@ def empty(width: int) -> ScoredTokens:
     )
 
 
-def _widen(rows: NDArray[np.generic], width: int, fill: float) -> NDArray[np.generic]:
+def _widen(rows: NDArray[Any], width: int, fill: float) -> NDArray[Any]:
     missing = width - rows.shape[1]
-    if missing == 0:
-        return rows
-    return np.pad(rows, ((0, 0), (0, missing)), constant_values=fill)
+    return np.pad(rows, ((0, 0), (0, missing)), constant_values=fill) if missing else rows

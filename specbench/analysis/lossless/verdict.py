@@ -35,7 +35,10 @@ class ErrorRates:
 
 def suspicious(evidence: Evidence, share: float, bar: float) -> bool:
     """Whether fresh requests should be asked for before anything is said."""
-    return any(p < share for p in evidence.tests.values()) or (evidence.log_wealth or 0.0) >= bar
+    if evidence.witnesses:
+        return False
+    small = any(p < share for p in evidence.tests.values())
+    return small or bool(evidence.fails) or (evidence.log_wealth or 0.0) >= bar
 
 
 def judge(evidence: Evidence, share: float, bar: float, rates: ErrorRates) -> Claim:
@@ -117,6 +120,8 @@ def _decide(
 ) -> tuple[VerdictName, str]:
     if evidence.witnesses:
         return "violated", f"{len(evidence.witnesses)} reproduced wrong tokens"
+    if evidence.fails and evidence.fails_again:
+        return "violated", f"{evidence.fails}, again on fresh requests"
     small = {name: p for name, p in evidence.tests.items() if p < share}
     confirmed = [name for name in small if evidence.fresh.get(name, 1.0) < rates.confirm]
     if confirmed:
@@ -130,6 +135,8 @@ def _decide(
 
 
 def _doubt(evidence: Evidence, *, suspected: bool) -> str:
+    if evidence.fails:
+        return f"{evidence.fails}, but not on fresh requests"
     if suspected:
         return "a small p-value was not seen again on fresh requests"
     if evidence.lacking:

@@ -1,0 +1,1 @@
+"""The losslessness battery against a running server."""

@@ -1,0 +1,249 @@
+"""`verify_server`: the whole battery against one running server, as an iterator of events."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+from specbench.analysis.lossless.coverage import lacking, measure
+from specbench.analysis.lossless.evidence import Evidence
+from specbench.analysis.lossless.regret import margins_from_control
+from specbench.analysis.lossless.tamper import blind_spots
+from specbench.analysis.lossless.tokens import join
+from specbench.analysis.lossless.verdict import ErrorRates, suspicious
+from specbench.errors import ServiceError
+from specbench.model.verdict import VerdictDocument
+from specbench.workflows.verify.client import Client, Refused
+from specbench.workflows.verify.conclusion import Conclusion, conclude, without_battery
+from specbench.workflows.verify.events import (
+    StageFinished,
+    StageStarted,
+    VerdictReady,
+    VerifyEvent,
+    VerifyNotice,
+)
+from specbench.workflows.verify.handshake import Server, identity, running, shake_hands
+from specbench.workflows.verify.options import VerifyOptions
+from specbench.workflows.verify.plan import Samples, Stage, stages
+from specbench.workflows.verify.prompts import load_prompts
+from specbench.workflows.verify.reference import (
+    Reference,
+    different_target,
+    read_reference,
+    warnings,
+)
+from specbench.workflows.verify.session import Session, refusal
+
+_GREEDY = frozenset({"G1", "GC", "K1", "long", "turn", "mixed", "soak"})
+_SAMPLED = frozenset({"S1", "HOT", "T!=1", "frozen", "coins"})
+
+
+def verify_server(url: str, options: VerifyOptions) -> Iterator[VerifyEvent]:
+    """Verify a running server; the last event is `VerdictReady`.
+
+    Raises:
+        HostError: nobody answers at `url`.
+        InputError: an API key is needed, or the reference cannot be used.
+
+    """
+    reference = read_reference(options.reference) if options.reference else None
+    client = Client(url, options.api_key_env, options.concurrency, options.timeout_s)
+    try:
+        yield from run_battery(client, options, reference)
+    finally:
+        client.close()
+
+
+def verdict_of(url: str, options: VerifyOptions) -> VerdictDocument:
+    """Run `verify_server` to its end and return the verdict."""
+    for event in verify_server(url, options):
+        if isinstance(event, VerdictReady):
+            return event.document
+    raise AssertionError("a verification always ends with a verdict")
+
+
+def open_session(client: Client, server: Server, options: VerifyOptions) -> Session:
+    """Tokenise the prompts and gather what the stages share.
+
+    Raises:
+        Refused: the server does not tokenise.
+
+    """
+    prompts = load_prompts(client.tokenise, server.context, max(options.plan.long, 1))
+    return Session(client, server, prompts, options.plan, options.seed)
+
+
+def run_battery(
+    client: Client, options: VerifyOptions, reference: Reference | None = None
+) -> Iterator[VerifyEvent]:
+    """Verify over a client that is open already; the caller closes it."""
+    start = time.monotonic()
+    server = shake_hands(client)
+    reason = _nothing_to_test(server, options)
+    if reason:
+        yield VerdictReady(document=without_battery(server, *reason))
+        return
+    session = open_session(client, server, options)
+    yield from _notices(session, reference)
+    conclusion = Conclusion(session, options, reference)
+    if reference is not None:
+        conclusion.essential += [x for x in [_use_reference(session, reference)] if x]
+    yield from _run_stages(session, conclusion)
+    _check_run(session, conclusion)
+    yield VerdictReady(document=conclude(conclusion, time.monotonic() - start))
+
+
+def _run_stages(session: Session, conclusion: Conclusion) -> Iterator[VerifyEvent]:
+    """Run every stage, then what is suspicious once more; a dead server ends the run early."""
+    samples, done = Samples(), list[tuple[Stage, Evidence]]()
+    try:
+        for stage in stages(session, samples):
+            yield StageStarted(stage=stage.name)
+            evidence = _attempt(session, stage)
+            if evidence is not None:
+                done.append((stage, evidence))
+            yield _finished(session, stage.name, evidence)
+        yield from _confirm(session, done)
+        yield from _refine(session, done)
+    except ServiceError as error:
+        conclusion.essential.append(f"the battery was cut short: {error.what}")
+    conclusion.evidences = [_covered(session, evidence) for _, evidence in done]
+
+
+def _confirm(session: Session, done: list[tuple[Stage, Evidence]]) -> Iterator[VerifyEvent]:
+    """Ask for fresh requests wherever a test was suspicious, and put both results together."""
+    rates = ErrorRates()
+    evidences = [evidence for _, evidence in done]
+    share, bar = rates.share(evidences), rates.bar(evidences)
+    for index, (stage, evidence) in enumerate(done):
+        if not suspicious(evidence, share, bar):
+            continue
+        if session.left < min(stage.cost // 4, session.budget.length):
+            session.not_tested.append(f"{stage.name}: no budget left to confirm a small p-value")
+            continue
+        yield StageStarted(stage=f"{stage.name}, confirmed on fresh requests")
+        try:
+            fresh = stage.again()
+        except Refused as error:
+            session.not_tested.append(refusal(stage.name, error))
+            continue
+        if fresh is not None:
+            done[index] = (stage, evidence.with_fresh(fresh))
+        yield _finished(session, stage.name, fresh)
+
+
+def _refine(session: Session, done: list[tuple[Stage, Evidence]]) -> Iterator[VerifyEvent]:
+    """Add tokens where nothing is suspicious but an interval is still too wide."""
+    for index, (stage, evidence) in enumerate(done):
+        settled = all(effect.inside for effect in evidence.effects)
+        if stage.more is None or settled or evidence.fresh or evidence.witnesses:
+            continue
+        yield StageStarted(stage=f"{stage.name}, more tokens")
+        wider = stage.more(evidence)
+        done[index] = (stage, wider)
+        yield _finished(session, stage.name, wider)
+
+
+def _attempt(session: Session, stage: Stage) -> Evidence | None:
+    if session.left < stage.cost:
+        session.not_tested.append(f"{stage.name}: the budget was spent")
+        return None
+    try:
+        return stage.run()
+    except Refused as error:
+        session.not_tested.append(refusal(stage.name, error))
+        return None
+
+
+def _check_run(session: Session, conclusion: Conclusion) -> None:
+    """Positive control on this very data, and whether the server is still the same process."""
+    sampled = join(session.sampled)
+    greedy = join(session.greedy)
+    conclusion.essential += blind_spots(
+        greedy, sampled, session.server.vocab, session.seed, session.margins
+    )
+    try:
+        if session.server.identity and identity(session.client) != session.server.identity:
+            conclusion.essential.append("the server was restarted during the run")
+        if running(session.client) > 0:
+            conclusion.notes.append("other traffic was seen on the server after the run")
+    except ServiceError as error:
+        text = f"the battery was cut short: {error.what}"
+        if text not in conclusion.essential:
+            conclusion.essential.append(text)
+
+
+def _covered(session: Session, evidence: Evidence) -> Evidence:
+    """Note on a claim that its side of the verify path was not really exercised."""
+    rule = session.budget.coverage
+    if evidence.lacking or evidence.witnesses:
+        return evidence
+    if evidence.stage in _GREEDY:
+        return replace(evidence, lacking=lacking(measure(session.greedy_counters), rule))
+    if evidence.stage in _SAMPLED:
+        return replace(evidence, lacking=lacking(measure(session.sampled_counters), rule))
+    return evidence
+
+
+def _nothing_to_test(server: Server, options: VerifyOptions) -> tuple[str, str] | None:
+    """Return (verdict, reason) where the battery would be pointless."""
+    if "ids" not in server.abilities:
+        return "inconclusive", (
+            "the server does not say token ids, and text cannot be scored exactly; SGLang's "
+            "/generate and vLLM's return_token_ids do"
+        )
+    if server.speculative is False:
+        return "inconclusive", "speculation is off: nothing to verify"
+    if server.thresholds != (1.0, 1.0) and not options.expect_lossy:
+        single, acc = server.thresholds
+        return "violated", (
+            f"lossy by configuration: accept thresholds single={single:g}, acc={acc:g} (lossless "
+            "needs 1.0 for both); --expect-lossy measures how much"
+        )
+    return None
+
+
+def _use_reference(session: Session, reference: Reference) -> str:
+    """Check the target against the reference and take its noise as control."""
+    try:
+        problem = different_target(session, reference)
+    except Refused as error:
+        return f"the reference cannot be compared: {error}"
+    if problem:
+        return problem
+    session.control_regrets = reference.regrets
+    session.control_gaps = reference.gaps
+    session.margins = margins_from_control(reference.regrets)
+    return ""
+
+
+def _notices(session: Session, reference: Reference | None) -> Iterator[VerifyEvent]:
+    server = session.server
+    if server.busy:
+        yield VerifyNotice(
+            text=f"{server.busy} other requests are running: concurrency is not under control"
+        )
+    if server.running_cap and server.running_cap < session.client.concurrency:
+        yield VerifyNotice(text=f"the server runs at most {server.running_cap} requests at a time")
+    if "score" not in server.abilities:
+        yield VerifyNotice(
+            text="no prompt log-probabilities: greedy output is probed token by token"
+        )
+    if "flush" not in server.abilities:
+        yield VerifyNotice(text="the prefix cache cannot be emptied: scoring may reuse KV")
+    if reference is None:
+        yield VerifyNotice(text="no reference: lossless relative to this server's own prefill")
+    else:
+        for text in warnings(session, reference):
+            yield VerifyNotice(text=f"reference: {text}")
+
+
+def _finished(session: Session, name: str, evidence: Evidence | None) -> StageFinished:
+    return StageFinished(
+        stage=name,
+        n_tokens=evidence.n_tokens if evidence else 0,
+        generated=session.client.spent.generated,
+        limit=session.budget.limit,
+        note=evidence.note if evidence else "not tested",
+    )

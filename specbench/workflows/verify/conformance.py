@@ -1,0 +1,259 @@
+"""Deterministic probes: length limits, stop tokens, bias, penalties, min_p, text, log-probs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from specbench.analysis.lossless import gap
+from specbench.analysis.lossless.counters import disagreements
+from specbench.analysis.lossless.evidence import Evidence
+from specbench.analysis.lossless.regret import penalised_regret
+from specbench.analysis.lossless.tokens import Ints, ScoredTokens
+from specbench.model.verdict import IntegrityFinding, Witness
+from specbench.workflows.verify.session import Session
+from specbench.workflows.verify.wire import Ask, Completion
+
+_LENGTHS = (1, 2, 3, 5, 7, 8, 13, 17, 31)
+_PENALTY = 0.8
+_MIN_P = 0.25
+_BIAS = 200.0
+
+
+def run_lengths(session: Session) -> Evidence:
+    """Ask for exact lengths: a verify block must be cut at the limit, not stretched over it."""
+    prompts = session.prompts.chat
+    asks = [
+        Ask(ids=prompts[k % len(prompts)], max_tokens=n, ignore_eos=True)
+        for k, n in enumerate(_LENGTHS)
+    ]
+    answers = session.ask(asks)
+    wrong = [
+        f"{len(parts[0].ids)} for {ask.max_tokens}"
+        for ask, parts in zip(asks, answers, strict=True)
+        if len(parts[0].ids) != ask.max_tokens
+    ]
+    if wrong:
+        session.odd(f"max_new_tokens is not obeyed ({', '.join(wrong)})")
+    return Evidence(
+        name="length limits",
+        stage="stop",
+        method="exact lengths at temperature 0",
+        n_tokens=sum(_LENGTHS),
+        concurrency=session.client.concurrency,
+        note=f"{len(_LENGTHS)} lengths from 1 to {_LENGTHS[-1]}",
+    )
+
+
+def run_bias(session: Session) -> Evidence | None:
+    """Force one token by logit_bias: every row of every verify block must see the bias."""
+    if "logit_bias" not in session.server.abilities:
+        session.not_tested.append("logit_bias: the server does not have it")
+        return None
+    asks = [
+        Ask(ids=ids, max_tokens=16, ignore_eos=True, logit_bias=((ids[len(ids) // 2], _BIAS),))
+        for ids in session.prompts.chat[:4]
+    ]
+    answers = session.ask(asks)
+    missed = [
+        (ask, parts[0], place)
+        for ask, parts in zip(asks, answers, strict=True)
+        for place, token in enumerate(parts[0].ids)
+        if token != ask.logit_bias[0][0]
+    ]
+    witness = _bias_witness(session, *missed[0]) if missed else None
+    return Evidence(
+        name="logit_bias",
+        stage="bias",
+        method=f"a bias of {_BIAS:g} nat forces one token",
+        n_tokens=sum(len(parts[0].ids) for parts in answers),
+        concurrency=session.client.concurrency,
+        temperature=0.0,
+        witnesses=(witness,) if witness else (),
+        fails=f"{len(missed)} tokens ignore the bias" if missed and not witness else "",
+    )
+
+
+def run_penalties(session: Session) -> Evidence | None:
+    """Audit greedy output under a frequency penalty that is applied here from exact counts."""
+    count = session.budget.penalties
+    if not count:
+        return None
+    asks = [
+        Ask(
+            ids=ids,
+            max_tokens=min(session.budget.length, 48),
+            frequency_penalty=_PENALTY,
+            ignore_eos=True,
+            stream=True,
+        )
+        for ids in _next_prompts(session, count)
+    ]
+    tokens, _ = session.ask_and_score(asks)
+    soft, verified = session.margins.soft, tokens.position > 0
+    exact, stale = penalised_regret(tokens, _PENALTY, _round_starts(tokens))
+    doubtful = int(((exact > soft) & verified).sum())
+    unexplained = int(((exact > soft) & (stale > soft) & verified).sum())
+    ignored = doubtful > 0 and float(tokens.regret[verified].max(initial=0.0)) <= soft
+    fails = f"{doubtful} of {len(tokens)} tokens contradict the penalty" if doubtful else ""
+    if ignored:
+        fails += ", as if none were applied"
+    stale_only = doubtful > 0 and unexplained == 0 and not ignored
+    return Evidence(
+        name="frequency penalty",
+        stage="penalty",
+        method="regret audit with penalties applied by the client",
+        n_tokens=len(tokens),
+        concurrency=session.client.concurrency,
+        temperature=0.0,
+        fails=fails,
+        gap="penalties are stale within a verify block (SGLang)" if stale_only else "",
+        note=f"{unexplained} tokens contradict it even with counts as of the round before",
+    )
+
+
+def run_min_p(session: Session) -> Evidence | None:
+    """Count tokens that min_p forbids: SGLang's verify paths are documented to ignore it."""
+    count = session.budget.min_p
+    if not count:
+        session.not_tested.append("min_p (tested from the default budget on)")
+        return None
+    asks = [
+        Ask(
+            ids=ids,
+            max_tokens=min(session.budget.length, 64),
+            temperature=1.0,
+            min_p=_MIN_P,
+            ignore_eos=True,
+        )
+        for ids in _next_prompts(session, count)
+    ]
+    tokens, _ = session.ask_and_score(asks)
+    verified = tokens.verified()
+    bad = int((verified.regret > 1.0 - math.log(_MIN_P)).sum())
+    known = session.server.dialect == "sglang" and session.server.speculative
+    return Evidence(
+        name="min_p",
+        stage="min_p",
+        method="tokens below min_p x the favourite's probability",
+        n_tokens=len(verified),
+        concurrency=session.client.concurrency,
+        temperature=1.0,
+        fails=f"{bad} of {len(verified)} tokens are below min_p by more than 1 nat" if bad else "",
+        gap="min_p is ignored in SGLang's verify paths (#10617)" if bad and known else "",
+    )
+
+
+def run_logprobs(session: Session) -> Evidence | None:
+    """Compare the log-probabilities given while generating with prefill's, greedy and sampled."""
+    if "logprobs" not in session.server.abilities:
+        session.not_tested.append("verify-against-prefill gap: no log-probabilities in answers")
+        return None
+    session.rotation += 1
+    asks = [
+        Ask(
+            ids=ids,
+            max_tokens=min(session.budget.length, 96),
+            temperature=float(k % 2),
+            ignore_eos=True,
+            logprobs=True,
+        )
+        for k, ids in enumerate(session.prompts.mixed(session.budget.logprobs, session.rotation))
+    ]
+    tokens, pairs = session.ask_and_score(asks)
+    for _, part in pairs:
+        _check_text(session, part)
+    verified = tokens.verified()
+    found = gap.summarise(gap.gaps(verified))
+    if gap.lies(found):
+        session.odd(
+            "reported log-probabilities are not those of the emitted tokens "
+            f"(median gap {found.median:.2f}, 99 % {found.q99:.2f} nat)"
+        )
+    return _gap_evidence(session, found)
+
+
+def integrity(session: Session) -> list[IntegrityFinding]:
+    """Return everything that does not add up, whatever the verdict."""
+    counters = [*session.greedy_counters, *session.sampled_counters]
+    found = [IntegrityFinding(name="counters", finding=text) for text in disagreements(counters)]
+    return found + [
+        IntegrityFinding(name="form", finding=f"{what} ({n} times)" if n > 1 else what)
+        for what, n in session.oddities.items()
+    ]
+
+
+def _gap_evidence(session: Session, found: gap.Gap) -> Evidence:
+    known = session.control_gaps
+    control = gap.summarise(known if known is not None else np.zeros(0))
+    shown = f"99 % {found.q99:.3f}, largest {found.worst:.2f} nat"
+    fails = f"gaps above the control's ({shown})" if gap.exceeds(found, control) else ""
+    wide = control.n == 0 and found.q99 > gap.BF16_NAT / 2 and not gap.lies(found)
+    hint = "record a reference to tell kernel noise from wrong verify logits"
+    return Evidence(
+        name="verify-against-prefill gap",
+        stage="gap",
+        method="log-probabilities while generating against prefill",
+        n_tokens=found.n,
+        concurrency=session.client.concurrency,
+        fails=fails,
+        lacking=f"gaps are wide ({shown}); {hint}" if wide else "",
+        note=f"median {found.median:.3f}, {shown}"
+        + (f"; control 99 % {control.q99:.3f}" if control.n else ""),
+    )
+
+
+def _bias_witness(session: Session, ask: Ask, part: Completion, place: int) -> Witness | None:
+    """Confirm that a one-token request at the same context does obey the bias."""
+    probe = replace(ask, ids=(*ask.ids, *part.ids[:place]), max_tokens=1)
+    (single,) = session.client.generate(probe)
+    forced = ask.logit_bias[0][0]
+    if single.ids[:1] != (forced,):
+        return None
+    return Witness(
+        prompt_ids=list(ask.ids),
+        position=place,
+        token=part.ids[place],
+        target_argmax=forced,
+        margin_nat=_BIAS,
+        curl=session.curl(probe),
+        stage="bias",
+    )
+
+
+def _next_prompts(session: Session, count: int) -> list[tuple[int, ...]]:
+    """Return natural prompts, other ones on every call, so that a repeat is fresh data."""
+    pool = session.prompts.chat
+    start = session.rotation
+    session.rotation += count
+    return [pool[(start + k) % len(pool)] for k in range(count)]
+
+
+def _check_text(session: Session, part: Completion) -> None:
+    """Compare text and pieces; characters that are split over tokens cannot be judged."""
+    pieces = part.pieces[:-1] if part.finish == "stop" else part.pieces
+    if len(part.pieces) != len(part.ids) or not pieces:
+        return
+    joined, text = "".join(pieces), part.text
+    if "\ufffd" in joined or "\ufffd" in text:
+        return
+    if "".join(joined.split()) != "".join(text.split()):
+        session.odd("the text is not the text of the returned tokens")
+
+
+def _round_starts(tokens: ScoredTokens) -> Ints:
+    """Return how many output tokens the server may have counted: as of the round before.
+
+    Without a visible round structure the start of the output is taken.
+    """
+    starts = np.zeros(len(tokens), np.int64)
+    for request in np.unique(tokens.request):
+        rows = np.flatnonzero(tokens.request == request)
+        borders = [0]
+        for row in rows.tolist():
+            if tokens.round_index[row] == 0:
+                borders.append(int(tokens.position[row]))
+            starts[row] = borders[-2] if len(borders) > 1 else 0
+    return starts

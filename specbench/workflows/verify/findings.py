@@ -1,0 +1,117 @@
+"""The findings text: what a maintainer needs to accept or to contest a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from specbench.model.verdict import Claim, VerdictDocument, Witness
+
+_LINE = {
+    "holds": "LOSSLESS",
+    "violated": "NOT LOSSLESS",
+    "inconclusive": "INCONCLUSIVE",
+}
+
+
+def write_findings(document: VerdictDocument, notes: Sequence[str] = ()) -> str:
+    """Return Markdown: verdict with its resolution, claims, witnesses, suspects, what is open."""
+    parts = [
+        _headline(document),
+        _server_line(document),
+        _bullets("Notes", notes),
+        _claims(document.claims),
+        _bullets("Suspects, most likely first", document.suspects),
+        _witnesses(document.witnesses),
+        _bullets("Integrity", [f"{i.name}: {i.finding}" for i in document.integrity]),
+        _needed(document),
+        _bullets("Not tested", document.not_tested),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _headline(document: VerdictDocument) -> str:
+    verdict = _LINE[document.verdict]
+    if document.verdict == "holds":
+        return f"**{verdict}** {_resolution(document)}"
+    return f"**{verdict}**: {document.reason}"
+
+
+def _resolution(document: VerdictDocument) -> str:
+    seen = document.resolution
+    parts = [
+        f"to {seen[key]:.2g} % {what}"
+        for key, what in (
+            ("t_eff_pct", "in temperature"),
+            ("excess_greedy_pct", "excess greedy tokens"),
+            ("garbage_pct", "wrong tokens"),
+        )
+        if seen.get(key) is not None
+    ]
+    stats = document.stats
+    places = sorted({c.concurrency for c in document.claims if c.concurrency})
+    relative = "" if document.reference else ", relative to this server's own prefill"
+    return (
+        f"{', '.join(parts)}; {stats.get('generated_tokens', 0)} tokens generated, "
+        f"{stats.get('scored_tokens', 0)} scored, concurrency {places}{relative}."
+    )
+
+
+def _server_line(document: VerdictDocument) -> str:
+    shown = ("version", "model_path", "model", "speculative_algorithm", "device", "dtype")
+    facts = [f"{k} {document.server[k]}" for k in shown if document.server.get(k)]
+    mean = document.stats.get("accept_len")
+    if mean is not None:
+        facts.append(f"accept_len {mean}")
+    return "Server: " + ", ".join(facts) + "." if facts else ""
+
+
+def _claims(claims: Sequence[Claim]) -> str:
+    if not claims:
+        return ""
+    rows = [
+        "| claim | verdict | tokens | concurrency | smallest p | effects, % | note |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for c in claims:
+        effects = ", ".join(f"{k.removesuffix('_pct')} {v:+.3g}" for k, v in c.effect.items())
+        note = f"{c.note} (known upstream gap: {c.known_gap})" if c.known_gap else c.note
+        cells = (
+            c.name,
+            c.verdict,
+            str(c.n_tokens),
+            str(c.concurrency),
+            "" if c.p is None else f"{c.p:.1e}",
+            effects,
+            note,
+        )
+        rows.append("| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |")
+    return "\n".join(rows)
+
+
+def _witnesses(witnesses: Sequence[Witness]) -> str:
+    if not witnesses:
+        return ""
+    shown = [
+        f"- {w.stage}: output position {w.position} of a prompt of {len(w.prompt_ids)} tokens: "
+        f"token {w.token} was emitted, the target's own choice is {w.target_argmax}, "
+        f"{w.margin_nat:.1f} nat above it. See the target's choice:\n\n      {_cut(w.curl)}"
+        for w in witnesses[:5]
+    ]
+    more = [f"- and {len(witnesses) - 5} more in the JSON document"] if len(witnesses) > 5 else []
+    return "\n".join(["Witnesses (each confirmed by two fresh prefills):", *shown, *more])
+
+
+def _cut(command: str, limit: int = 600) -> str:
+    return command if len(command) <= limit else command[:limit] + " ... (whole in the JSON)"
+
+
+def _needed(document: VerdictDocument) -> str:
+    tokens = document.needed.get("tokens") or 0
+    if document.verdict != "inconclusive" or not tokens:
+        return ""
+    minutes = document.needed.get("minutes") or 0
+    return f"Still needed: about {tokens:.0f} tokens, {minutes:.1f} minutes at this server's speed."
+
+
+def _bullets(title: str, lines: Sequence[str]) -> str:
+    return "\n".join([f"{title}:", *(f"- {line}" for line in lines)]) if lines else ""

@@ -1,0 +1,119 @@
+"""How much is asked of a server, and how small an effect must be ruled out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from specbench.analysis.lossless.coverage import CoverageRule
+from specbench.analysis.lossless.sampled import SampledMargins
+from specbench.analysis.lossless.shaping import Filters
+
+BudgetName = Literal["quick", "default", "deep"]
+
+S1 = Filters()
+HOT = Filters(temperature=2.5, top_k=8)
+WARM = Filters(temperature=0.6, top_k=20)
+NUCLEUS = Filters(top_p=0.8)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Sizes of the stages. Tokens are generated ones; scoring is prefill and counted apart.
+
+    `limit` bounds everything with top-up and confirmation; `sampled` gives tokens a
+    configuration; the greedy stages are numbers of requests of `length` tokens; `frozen` is
+    contexts x draws.
+    """
+
+    limit: int
+    margins: SampledMargins
+    soft_pct: float
+    coverage: CoverageRule
+    sampled: tuple[tuple[Filters, int], ...]
+    length: int = 96
+    alone: int = 8
+    batched: int = 24
+    kernel: int = 20
+    long: int = 2
+    turns: int = 4
+    mixed: int = 0
+    soak: int = 0
+    logprobs: int = 6
+    coins: tuple[int, int] = (16, 24)
+    frozen: tuple[int, int] = (0, 0)
+    penalties: int = 4
+    min_p: int = 0
+
+
+BUDGETS: dict[BudgetName, Budget] = {
+    "quick": Budget(
+        limit=13_000,
+        margins=SampledMargins(t_eff_pct=20.0, excess_greedy_pct=12.0, garbage_pct=0.3),
+        soft_pct=0.5,
+        coverage=CoverageRule(rounds=50, rounds_per_depth=3),
+        sampled=((S1, 2600), (HOT, 2000)),
+        length=72,
+    ),
+    "default": Budget(
+        limit=120_000,
+        margins=SampledMargins(t_eff_pct=5.0, excess_greedy_pct=4.0, garbage_pct=0.1),
+        soft_pct=0.1,
+        coverage=CoverageRule(),
+        sampled=((S1, 18_000), (HOT, 12_000), (WARM, 6_000), (NUCLEUS, 4_600)),
+        alone=24,
+        batched=64,
+        kernel=48,
+        long=8,
+        turns=16,
+        mixed=16,
+        soak=24,
+        logprobs=24,
+        coins=(32, 48),
+        frozen=(24, 192),
+        penalties=8,
+        min_p=8,
+    ),
+    "deep": Budget(
+        limit=480_000,
+        margins=SampledMargins(t_eff_pct=2.5, excess_greedy_pct=2.0, garbage_pct=0.03),
+        soft_pct=0.05,
+        coverage=CoverageRule(rounds=800, rounds_per_depth=50),
+        sampled=((S1, 80_000), (HOT, 48_000), (WARM, 30_000), (NUCLEUS, 20_000)),
+        alone=48,
+        batched=160,
+        kernel=128,
+        long=16,
+        turns=32,
+        mixed=48,
+        soak=64,
+        logprobs=64,
+        coins=(32, 96),
+        frozen=(48, 384),
+        penalties=16,
+        min_p=16,
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyOptions:
+    """What `specbench verify --url` was asked for.
+
+    `expect_lossy` goes on where the server is lossy by configuration (thresholds below 1).
+    """
+
+    concurrency: int = 16
+    budget: BudgetName = "default"
+    reference: Path | None = None
+    api_key_env: str | None = None
+    seed: int = 0
+    expect_lossy: bool = False
+    timeout_s: float = 120.0
+    sizes: Budget | None = field(default=None)
+
+    @property
+    def plan(self) -> Budget:
+        """The budget's sizes."""
+        return self.sizes or BUDGETS[self.budget]

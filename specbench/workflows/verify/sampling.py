@@ -1,0 +1,235 @@
+"""Stages at temperature above 0: score tests, frozen contexts, and shared coins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from specbench.analysis.lossless import frozen
+from specbench.analysis.lossless.evidence import Evidence
+from specbench.analysis.lossless.independence import agreement
+from specbench.analysis.lossless.sampled import HARD_NAT, examine
+from specbench.analysis.lossless.shaping import Filters, shape, support_violations
+from specbench.analysis.lossless.tokens import ScoredTokens, concatenate, empty
+from specbench.model.verdict import Witness
+from specbench.workflows.verify.handshake import RANKS
+from specbench.workflows.verify.options import S1
+from specbench.workflows.verify.session import Session
+from specbench.workflows.verify.wire import Ask, Completion
+
+ALPHA = 0.004
+_DRAWS_PER_CALL = 16
+
+
+@dataclass(slots=True)
+class Sample:
+    """Verified tokens of one configuration; `pairs[tokens.request[i]]` is token i's request."""
+
+    filters: Filters
+    tokens: ScoredTokens
+    pairs: list[tuple[Ask, Completion]] = field(default_factory=list)
+    witnesses: list[Witness] = field(default_factory=list)
+
+    def add(self, other: Sample) -> None:
+        """Append another sample of the same configuration."""
+        moved = replace(other.tokens, request=other.tokens.request + len(self.pairs))
+        self.tokens = concatenate([self.tokens, moved])
+        self.pairs += other.pairs
+        self.witnesses += other.witnesses
+
+
+def draw_sample(session: Session, filters: Filters, count: int) -> Sample:
+    """Sample and score about `count` verified tokens; confirm any impossible one as a witness."""
+    sample = Sample(filters, empty(RANKS))
+    length = session.budget.length
+    while len(sample.tokens) < count and session.left >= length:
+        wave = min(-(-(count - len(sample.tokens)) // (length - 1)), 64, session.left // length)
+        tokens, pairs = session.ask_and_score(_asks(session, filters, wave))
+        verified = tokens.verified()
+        if len(verified) == 0:
+            break
+        witnesses = _impossible(session, verified, pairs, filters)
+        sample.add(Sample(filters, verified, pairs, witnesses))
+    return sample
+
+
+def examine_sample(session: Session, sample: Sample, level: float | None = None) -> Evidence:
+    """Run all score tests of one configuration; `level` of the intervals, or the budget's."""
+    margins = session.budget.margins
+    evidence, _ = examine(
+        sample.tokens,
+        sample.filters,
+        margins if level is None else replace(margins, level=level),
+        vocab=session.server.vocab,
+        stop_ids=frozenset(session.stop_ids),
+        alpha=ALPHA,
+        seed=session.seed,
+    )
+    return replace(
+        evidence,
+        concurrency=session.client.concurrency,
+        witnesses=tuple(sample.witnesses[:3]),
+        lacking="" if len(sample.tokens) else "no token came from verification",
+    )
+
+
+def run_frozen(session: Session, filters: Filters, source: Sample) -> Evidence | None:
+    """Sample the open token of frozen contexts by verify; compare with what prefill says.
+
+    At temperature 1 against the known distribution; under other filters against one-token
+    requests, which need no model of the filters. None where no context fits.
+    """
+    count, draws = session.budget.frozen
+    contexts = frozen.find_contexts(source.tokens, count) if count else []
+    if not contexts:
+        return None
+    prefixes = [_prefix(source, context) for context in contexts]
+    verified = _open_tokens(session, contexts, prefixes, filters, draws)
+    if filters == S1:
+        result = frozen.one_sample(contexts, verified)
+    else:
+        result = frozen.two_sample(
+            verified, _prefilled(session, contexts, prefixes, filters, draws)
+        )
+    tests = {} if result.p is None else {"frozen contexts": result.p}
+    worst, tail = result.worst
+    return Evidence(
+        name=f"frozen contexts T={filters.temperature:g}",
+        stage="frozen",
+        method="one-sample chi-squared" if filters == S1 else "two-sample chi-squared",
+        n_tokens=result.n,
+        concurrency=session.client.concurrency,
+        temperature=filters.temperature,
+        tests=tests,
+        note=f"{len(contexts)} contexts, chi2 {result.statistic:.0f} on {result.df}, "
+        f"smallest single p {tail:.1e} (context {worst})",
+        lacking="" if tests else "too few draws reached the open token",
+    )
+
+
+def run_coins(session: Session) -> Evidence | None:
+    """Send equal prompts side by side: do requests with equal prefixes agree too often."""
+    requests, length = session.budget.coins
+    prompt = session.prompts.chat[session.rotation % len(session.prompts.chat)]
+    session.rotation += 1
+    ask = Ask(ids=prompt, max_tokens=length, temperature=1.0, ignore_eos=True)
+    tokens, _ = session.ask_and_score([ask] * requests, requests)
+    score = agreement(tokens, shape(tokens, S1))
+    if float(score.variance.sum()) < 5 or score.p is None:
+        session.not_tested.append(
+            "coins shared between requests: equal prompts parted too early to tell"
+        )
+        return None
+    return Evidence(
+        name="independent coins",
+        stage="coins",
+        method="agreement of equal prompts side by side",
+        n_tokens=len(tokens),
+        concurrency=requests,
+        temperature=1.0,
+        tests={"agreement": score.p},
+        note=f"Z {score.z:+.1f}",
+    )
+
+
+def _asks(session: Session, filters: Filters, count: int) -> list[Ask]:
+    offset = session.rotation
+    session.rotation += count
+    return [
+        Ask(
+            ids=ids,
+            max_tokens=session.budget.length,
+            temperature=filters.temperature,
+            top_k=filters.top_k,
+            top_p=filters.top_p,
+            ignore_eos=k % 2 == 0,
+            stream=True,
+        )
+        for k, ids in enumerate(session.prompts.mixed(count, offset))
+    ]
+
+
+def _impossible(
+    session: Session,
+    tokens: ScoredTokens,
+    pairs: Sequence[tuple[Ask, Completion]],
+    filters: Filters,
+) -> list[Witness]:
+    """Confirm tokens that the filter forbids: a second prefill must forbid them again."""
+    found = []
+    bad = support_violations(tokens, filters, HARD_NAT).nonzero()[0]
+    for row in sorted(bad.tolist(), key=lambda r: -float(tokens.regret[r]))[:3]:
+        pair = pairs[int(tokens.request[row])]
+        place = int(tokens.position[row])
+        witness = session.contradiction(pair, place, session.margins.soft, "support")
+        if witness is not None:
+            found.append(witness)
+    return found
+
+
+def _prefix(source: Sample, context: frozen.Context) -> tuple[int, ...]:
+    """Return prompt and output up to, and without, the certain token."""
+    ask, part = source.pairs[context.request]
+    return (*ask.ids, *part.ids[: context.position])
+
+
+def _open_tokens(
+    session: Session,
+    contexts: Sequence[frozen.Context],
+    prefixes: Sequence[tuple[int, ...]],
+    filters: Filters,
+    draws: int,
+) -> list[list[int]]:
+    """Return, for each context, the verify-sampled tokens after the certain one."""
+    asks = [a for prefix in prefixes for a in _draws(prefix, 2, filters, draws)]
+    answers = session.ask(asks)
+    per_context = len(asks) // len(contexts)
+    return [
+        [
+            part.ids[1]
+            for parts in answers[k * per_context : (k + 1) * per_context]
+            for part in parts
+            if len(part.ids) > 1 and part.ids[0] == context.certain
+        ]
+        for k, context in enumerate(contexts)
+    ]
+
+
+def _prefilled(
+    session: Session,
+    contexts: Sequence[frozen.Context],
+    prefixes: Sequence[tuple[int, ...]],
+    filters: Filters,
+    draws: int,
+) -> list[list[int]]:
+    """Return, for each context, prefill-sampled tokens: one-token requests never verify."""
+    asks = [
+        a
+        for context, prefix in zip(contexts, prefixes, strict=True)
+        for a in _draws((*prefix, context.certain), 1, filters, draws)
+    ]
+    answers = session.ask(asks)
+    per_context = len(asks) // len(contexts)
+    return [
+        [
+            part.ids[0]
+            for parts in answers[k * per_context : (k + 1) * per_context]
+            for part in parts
+            if part.ids
+        ]
+        for k in range(len(contexts))
+    ]
+
+
+def _draws(prefix: tuple[int, ...], length: int, filters: Filters, draws: int) -> list[Ask]:
+    return [
+        Ask(
+            ids=prefix,
+            max_tokens=length,
+            temperature=filters.temperature,
+            top_k=filters.top_k,
+            top_p=filters.top_p,
+            ignore_eos=True,
+            n=_DRAWS_PER_CALL,
+        )
+    ] * max(draws // _DRAWS_PER_CALL, 1)
