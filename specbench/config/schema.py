@@ -42,7 +42,8 @@ def _schema(kind: type[msgspec.Struct], title: str) -> dict[str, Any]:
             for name, entry in definition["properties"].items():
                 if name == "env":
                     entry["additionalProperties"] = {"type": ["string", "number", "boolean"]}
-    return {"$schema": DIALECT, "title": title, **schema}
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(schema))  # no tuples
+    return {"$schema": DIALECT, "title": title, **plain}
 
 
 def _factor_properties() -> dict[str, Any]:

@@ -162,7 +162,6 @@ def test_any_bytes_are_prompts_or_an_error(
 
     try:
         dataset = load_dataset(written(folder, raw), folder)
-    except InputError as error:
-        assert str(error)
-    else:
-        assert msgspec.json.encode(dataset)
+    except InputError:
+        return
+    assert msgspec.json.encode(dataset)

@@ -1,5 +1,6 @@
 """Laws of reading YAML with places."""
 
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -124,15 +125,16 @@ def test_files_that_cannot_be_text(tmp_path: Path) -> None:
 
 @given(st.text(max_size=80))
 def test_any_text_is_a_tree_or_an_error_for_the_reader(text: str) -> None:
-    try:
+    with contextlib.suppress(InputError):
         read(text)
-    except InputError as error:
-        assert str(error)
 
 
 @given(st.text(alphabet="ab01:-[]{},&*!|>'\"#\n \t<~%@`?", max_size=60))
 def test_near_yaml_never_ends_in_a_traceback(text: str) -> None:
+    outcome: object = None
     try:
-        read(text)
+        outcome = read(text)
     except InputError as error:
-        assert "f.yaml:" in str(error)
+        outcome = str(error)
+
+    assert isinstance(outcome, dict) or "f.yaml:" in str(outcome)

@@ -171,7 +171,6 @@ def test_a_damaged_hosts_file_is_read_or_refused(data: st.DataObject) -> None:
 
     try:
         hosts = parse_hosts(text, "h.yaml", environ={})
-    except InputError as error:
-        assert "h.yaml" in str(error)
-    else:
-        assert all(name == host.name for name, host in hosts.items())
+    except InputError:
+        return
+    assert all(name == host.name for name, host in hosts.items())

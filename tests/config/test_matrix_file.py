@@ -199,6 +199,12 @@ def test_files_of_any_bytes_are_read_or_refused(tmp_path: Path) -> None:
     assert read_matrix(path).name == "kimi-ddtree"
 
 
+FRAGMENTS = (
+    *("", "[", "]", "{", "}", ": ", "- ", "\n", "\t", "'", '"', "null", "no", "1e3", "*a", "&a "),
+    *("<<: ", "!!int ", "{budget", "== ", "-1", "99999999999999999999"),
+)
+
+
 @st.composite
 def damaged(draw: st.DrawFn) -> str:
     """Return the contract's matrix with pieces cut out, put in and exchanged."""
@@ -208,19 +214,7 @@ def damaged(draw: st.DrawFn) -> str:
         end = min(len(lines), start + draw(st.integers(0, 12)))
         piece = draw(
             st.one_of(
-                st.sampled_from(
-                    ["", "[", "]", "{", "}", ": ", "- ", "\n", "\t", "'", '"', "null", "no", "1e3"]
-                    + [
-                        "*a",
-                        "&a ",
-                        "<<: ",
-                        "!!int ",
-                        "{budget",
-                        "== ",
-                        "-1",
-                        "99999999999999999999",
-                    ]
-                ),
+                st.sampled_from(FRAGMENTS),
                 st.text(max_size=4),
             )
         )
@@ -230,9 +224,10 @@ def damaged(draw: st.DrawFn) -> str:
 
 @given(damaged())
 def test_a_damaged_matrix_is_read_or_refused_and_never_a_traceback(text: str) -> None:
+    outcome: object = None
     try:
-        matrix = parse_matrix(text, "m.yaml")
+        outcome = parse_matrix(text, "m.yaml")
     except InputError as error:
-        assert "m.yaml" in str(error)
-    else:
-        assert isinstance(matrix, Matrix)
+        outcome = str(error)
+
+    assert isinstance(outcome, Matrix) or "m.yaml" in str(outcome)

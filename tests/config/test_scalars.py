@@ -70,7 +70,6 @@ def test_what_two_readers_read_differently_is_refused(text: str) -> None:
 def test_any_text_is_a_value_or_refused(text: str) -> None:
     try:
         value = read_scalar(text)
-    except Unreadable as error:
-        assert error.hint
-    else:
-        assert not isinstance(value, float) or math.isfinite(value)
+    except Unreadable:
+        return
+    assert not isinstance(value, float) or math.isfinite(value)
