@@ -8,6 +8,7 @@ from specbench.engine.tree_builders import StepShape
 Algorithm = Literal["ar", "dflash", "ddtree", "eagle", "standalone", "ngram"]
 
 STANDALONE_REACH = 1  # tokens before the current one that the independent draft model sees
+DEFAULT_QUALITY = 0.85  # accept lengths of 3 to 5, as published drafts reach
 CHECKPOINT_BLOCK = 16  # block size that the DFlash draft "was trained with", root included
 
 
@@ -24,7 +25,7 @@ class SpeculationConfig:
     num_steps: int = 0
     topk: int = 1
     num_draft_tokens: int = 1
-    quality: float = 0.9
+    quality: float = DEFAULT_QUALITY
     accept_threshold_single: float = 1.0
     accept_threshold_acc: float = 1.0
     use_rejection_sampling: bool = False
@@ -46,12 +47,12 @@ class SpeculationConfig:
         return cls()
 
     @classmethod
-    def dflash(cls, block_size: int = CHECKPOINT_BLOCK, quality: float = 0.9) -> Self:
+    def dflash(cls, block_size: int = CHECKPOINT_BLOCK, quality: float = DEFAULT_QUALITY) -> Self:
         """Linear DFlash: block_size - 1 drafted tokens."""
         return cls("dflash", block_size - 1, 1, block_size, quality)
 
     @classmethod
-    def ddtree(cls, budget: int = 16, topk: int = 4, quality: float = 0.9) -> Self:
+    def ddtree(cls, budget: int = 16, topk: int = 4, quality: float = DEFAULT_QUALITY) -> Self:
         """DDTree with `budget` drafted nodes.
 
         The tree is as deep as the draft block, 15 positions, and no deeper than its budget. With
@@ -62,13 +63,15 @@ class SpeculationConfig:
         return cls("ddtree", depth, topk, budget + 1, quality)
 
     @classmethod
-    def eagle(cls, num_steps: int, topk: int, num_draft_tokens: int, quality: float = 0.9) -> Self:
+    def eagle(
+        cls, num_steps: int, topk: int, num_draft_tokens: int, quality: float = DEFAULT_QUALITY
+    ) -> Self:
         """EAGLE's step tree."""
         return cls("eagle", num_steps, topk, num_draft_tokens, quality)
 
     @classmethod
     def standalone(
-        cls, num_steps: int, topk: int, num_draft_tokens: int, quality: float = 0.9
+        cls, num_steps: int, topk: int, num_draft_tokens: int, quality: float = DEFAULT_QUALITY
     ) -> Self:
         """Step tree of an independent draft model."""
         return cls("standalone", num_steps, topk, num_draft_tokens, quality)

@@ -4,6 +4,7 @@ Identifiers 0..255 are the bytes themselves, then come the special tokens, then 
 order in which they were learnt (Sennrich et al., 1508.07909, on bytes).
 """
 
+import heapq
 import re
 from codecs import getincrementaldecoder
 from collections import Counter, defaultdict
@@ -174,33 +175,30 @@ def learn_merges(texts: Iterable[str], vocab_size: int) -> tuple[Pair, ...]:
         for pair in pairwise(word):
             counts[pair] += weights[index]
             places[pair].add(index)
+    heap = [(-count, pair) for pair, count in counts.items()]
+    heapq.heapify(heap)
     merges: list[Pair] = []
-    while len(merges) < vocab_size - FIRST_MERGE and counts:
-        best = max(counts, key=lambda pair: (counts[pair], (-pair[0], -pair[1])))
-        if counts[best] < 2:
+    while len(merges) < vocab_size - FIRST_MERGE and heap:
+        negative, best = heapq.heappop(heap)
+        if counts[best] != -negative:
+            continue  # out of date: the present count is in the heap as well
+        if negative > -2:
             break
         merged = FIRST_MERGE + len(merges)
         merges.append(best)
+        changed: set[Pair] = set()
         for index in places.pop(best):
-            _recount(words[index], weights[index], index, -1, counts, places)
-            words[index] = _replace(words[index], best, merged)
-            _recount(words[index], weights[index], index, +1, counts, places)
-        del counts[best]
+            old, new = words[index], _replace(words[index], best, merged)
+            for pair in pairwise(old):
+                counts[pair] -= weights[index]
+            for pair in pairwise(new):
+                counts[pair] += weights[index]
+                places[pair].add(index)
+            changed.update(pairwise(old), pairwise(new))
+            words[index] = new
+        for pair in changed:
+            heapq.heappush(heap, (-counts[pair], pair))
     return tuple(merges)
-
-
-def _recount(
-    word: list[int],
-    weight: int,
-    index: int,
-    sign: int,
-    counts: Counter[Pair],
-    places: defaultdict[Pair, set[int]],
-) -> None:
-    for pair in pairwise(word):
-        counts[pair] += sign * weight
-        if sign > 0:
-            places[pair].add(index)
 
 
 def _replace(ids: list[int], pair: Pair, merged: int) -> list[int]:

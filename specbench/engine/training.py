@@ -25,12 +25,13 @@ from specbench.engine.weights import Floats, Ints, Weights, context_key
 VOCAB_SIZE = 1024
 CONTINUATIONS = 8  # kept for each known context
 SHARPNESS = 1.15  # of the token-pair model; chat models are surer than counts
-CONFIDENCE = 2.0  # how much a seen context counts beside the shorter one
+CONFIDENCE = 1.0  # how much a seen context counts beside the shorter one
 FAST_DECAY, SLOW_DECAY = 0.8, 0.98
-HISTORY_STEPS = 40
+HISTORY_STEPS = 80
+HISTORY_BATCH = 2048  # positions a step
 HISTORY_RATE = 0.01
-HISTORY_PENALTY = 1e-3
-HISTORY_GAIN = 0.7
+HISTORY_PENALTY = 3e-4
+HISTORY_GAIN = 1.2
 
 Context = tuple[int, ...]
 Counts = dict[Context, Counter[int]]
@@ -162,21 +163,22 @@ def _history_weights(
 ) -> Floats:
     """Fit next-token logits linear in the history's features, beside the token-pair model.
 
-    Maximum likelihood by Adam on all positions of the corpus, then rounded to whole units of
+    Maximum likelihood by Adam on random positions of the corpus, then rounded to whole units of
     PROJECTION_SCALE: whole numbers are what makes the model the same at every batch size.
     """
     current, following, inputs = _history_examples(documents, embedding, decay)
-    base = bigram[current]
+    generator = np.random.default_rng(2025)
     weights = np.zeros((FEATURES, bigram.shape[1]), dtype=np.float32)
     first, second = np.zeros_like(weights), np.zeros_like(weights)
-    rows = np.arange(len(following))
+    rows = np.arange(HISTORY_BATCH)
     for step in range(1, HISTORY_STEPS + 1):
-        logits = base + inputs @ weights
+        batch = generator.integers(len(following), size=HISTORY_BATCH)
+        logits = bigram[current[batch]] + inputs[batch] @ weights
         logits -= logits.max(axis=1, keepdims=True)
         np.exp(logits, out=logits)
         logits /= logits.sum(axis=1, keepdims=True)
-        logits[rows, following] -= 1.0
-        slope = inputs.T @ logits / len(rows) + HISTORY_PENALTY * weights
+        logits[rows, following[batch]] -= 1.0
+        slope = inputs[batch].T @ logits / HISTORY_BATCH + HISTORY_PENALTY * weights
         first += 0.1 * (slope - first)
         second += 0.01 * (slope * slope - second)
         unbiased = first / (1 - 0.9**step), second / (1 - 0.99**step)
@@ -209,7 +211,7 @@ def recipe() -> str:
     return repr(
         (
             (VOCAB_SIZE, CONTINUATIONS, SHARPNESS, CONFIDENCE, FAST_DECAY, SLOW_DECAY),
-            (HISTORY_STEPS, HISTORY_RATE, HISTORY_PENALTY, HISTORY_GAIN),
+            (HISTORY_STEPS, HISTORY_BATCH, HISTORY_RATE, HISTORY_PENALTY, HISTORY_GAIN),
             (FEATURES, FEATURE_STEP, MEMORY, PROJECTION_SCALE, LARGEST_UNIT),
         )
     )
