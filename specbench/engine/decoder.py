@@ -19,6 +19,7 @@ from specbench.engine.drafters import (
 from specbench.engine.faults import break_seams
 from specbench.engine.features import REACH
 from specbench.engine.finish import end_tokens
+from specbench.engine.judging import judge
 from specbench.engine.lm import LanguageModel
 from specbench.engine.logprobs import token_logprob
 from specbench.engine.ngram import NgramDrafter
@@ -30,7 +31,7 @@ from specbench.engine.sequence import LogprobWish, Sequence, TokenLogprob, token
 from specbench.engine.speculation import STANDALONE_REACH, SpeculationConfig
 from specbench.engine.target_rows import TargetRows
 from specbench.engine.trees import Trees
-from specbench.engine.verify import Coins, Thresholds, Walk, split_trees
+from specbench.engine.verify import Coins, Thresholds, split_trees
 from specbench.engine.weights import Floats
 
 
@@ -71,9 +72,6 @@ class Decoder:
             self.spec.accept_threshold_single, self.spec.accept_threshold_acc
         )
         self.seams = break_seams(Seams(), faults)
-        self._reject = (
-            self.seams.block if self.spec.use_block_verification else self.seams.rejection
-        )
         self._noise = Noise(NoiseConfig() if deterministic or noise is None else noise)
         self._drafter = make_drafter(language, self.spec, seed)
         self._coins = CoinSource(seed, deterministic)
@@ -176,6 +174,7 @@ class Decoder:
         nodes, final = self.seams.coins(*self._coins.draw(sequences, width))
         coins = [Coins(*pair) for pair in zip(nodes.tolist(), final.tolist(), strict=True)]
         best = run.logits.argmax(axis=1).tolist()
+        blockwise = self.spec.use_block_verification
         emissions = []
         for row, (sequence, tree) in enumerate(zip(sequences, split_trees(trees), strict=True)):
             block = slice(row * width, (row + 1) * width)
@@ -193,7 +192,7 @@ class Decoder:
             drawn = trees.drawn_from
             proposal = drawn.of_chain(row, self.language.vocab_size) if drawn else None
             judged = Round(sequence, tree, len(sequences), rows, coins[row], proposal)
-            walk = self.seams.walked(judged, self._judge(judged))
+            walk = judge(self.seams, judged, self.thresholds, blockwise=blockwise)
             _commit(sequence, run, row, self.seams.commit(judged, walk))
             tokens = [*(tree.tokens[node] for node in walk.path), walk.bonus]
             self.seams.count(sequence, len(walk.path), self.spec.num_draft_tokens - 1)
@@ -201,14 +200,6 @@ class Decoder:
                 self._emit(sequence, tokens, [0, *walk.path], rows, accepted=len(walk.path))
             )
         return emissions
-
-    def _judge(self, judged: Round) -> Walk:
-        rows = judged.rows
-        if rows.params.greedy:
-            return self.seams.greedy(judged.tree, rows.argmax)
-        if judged.proposal is not None:
-            return self._reject(judged.tree, rows.distribution, judged.proposal, judged.coins)
-        return self.seams.sampling(judged.tree, rows.distribution, judged.coins, self.thresholds)
 
     def _ends(self, sequence: Sequence) -> tuple[int, ...]:
         return end_tokens(sequence, self.language.tokenizer.eos_id)
@@ -243,11 +234,11 @@ class Decoder:
 
 def make_drafter(language: LanguageModel, spec: SpeculationConfig, seed: int) -> Drafter:
     """Return the drafter of a configuration."""
-    model = DraftModel(language, spec.quality)
+    if spec.algorithm == "ar":
+        return NoDrafter()
     drafter: Drafter
+    model = DraftModel(language, spec.quality)
     match spec.algorithm:
-        case "ar":
-            drafter = NoDrafter()
         case "dflash":
             drafter = DFlashDrafter(model, spec.num_draft_tokens)
         case "ddtree":
