@@ -16,6 +16,7 @@ GENERATION_CONFIG: dict[str, Any] = {"temperature": 0.6, "top_p": 0.95, "top_k":
 PASSED = (
     "temperature", "top_p", "top_k", "min_p", "frequency_penalty", "presence_penalty",
     "repetition_penalty", "stop", "stop_token_ids", "ignore_eos", "n", "no_stop_trim", "logit_bias",
+    "skip_special_tokens",
 )  # fmt: skip
 UNSUPPORTED = ("tools", "functions", "regex", "ebnf", "json_schema", "best_of", "suffix")
 COMPLETION_TOKENS = 16
@@ -90,15 +91,16 @@ class OpenAIReader:
         wishes = []
         for index, prompt in enumerate(prompts):
             self.reader.check_length(prompt, params)
-            for copy in range(extras["n"]):
-                last = len(prompts) * extras["n"] == 1
+            for copy in range(extras.n):
+                last = len(prompts) * extras.n == 1
                 wishes.append(
                     Wish(
                         rid=answer_id if last else f"{answer_id}_{index}_{copy}",
                         prompt_ids=prompt,
                         params=params,
-                        stop=extras["stop"],
-                        no_stop_trim=extras["no_stop_trim"],
+                        stop=extras.stop,
+                        no_stop_trim=extras.no_stop_trim,
+                        skip_special=extras.skip_special,
                         stream=bool(body.get("stream", False)),
                         namespace=namespace(body),
                         logprobs=wish_logprobs,

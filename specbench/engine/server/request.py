@@ -21,6 +21,7 @@ class Wish:
     params: SamplingParams
     stop: tuple[str, ...] = ()
     no_stop_trim: bool = False
+    skip_special: bool = True
     stream: bool = False
     namespace: Hashable = None
     logprobs: LogprobWish | None = None

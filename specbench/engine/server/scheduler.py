@@ -75,7 +75,7 @@ class Scheduler:
         """Queue a wish; its Request is notified at each step (streams) or at its end."""
         decoder = self.machine.decoder
         sequence = Sequence(wish.rid, wish.prompt_ids, wish.params, wish.logprobs)
-        pieces = TextStream(decoder.language.tokenizer)
+        pieces = TextStream(decoder.language.tokenizer, wish.skip_special)
         request = Request(wish, sequence, pieces, decoder.seams.text)
         request.dispatched = time.time()
         self.waiting.append(request)

@@ -35,13 +35,22 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "beam_width": (None, 0, 1),
     "watermark": (None,),
     "choice": (None,),
-    "skip_special_tokens": (None, True),
-    "spaces_between_special_tokens": (None, True, False),
     "stream_interval": (None, 1),
 }
 SAMPLING_KEYS = (
-    *NUMBERS, "stop", "stop_token_ids", "ignore_eos", "n", "no_stop_trim", "logit_bias", *NEUTRAL,
+    *NUMBERS, "stop", "stop_token_ids", "ignore_eos", "n", "no_stop_trim", "logit_bias",
+    "skip_special_tokens", *NEUTRAL,
 )  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Extras:
+    """Sampling keys that concern the server alone."""
+
+    stop: tuple[str, ...] = ()
+    no_stop_trim: bool = False
+    skip_special: bool = True
+    n: int = 1
 
 
 def read_json(body: bytes) -> dict[str, Any]:
@@ -62,7 +71,7 @@ def _typed(value: Any, kind: type, name: str) -> Any:
         raise BadRequest(f"{name}: {error}") from error
 
 
-def read_sampling(given: dict[str, Any], vocab_size: int) -> tuple[SamplingParams, dict[str, Any]]:
+def read_sampling(given: dict[str, Any], vocab_size: int) -> tuple[SamplingParams, Extras]:
     """Turn `sampling_params` into the engine's, and the keys that concern the server alone.
 
     Raises BadRequest for unknown keys (SGLang 0.5.23's words), wrong types, values out of range,
@@ -83,7 +92,10 @@ def read_sampling(given: dict[str, Any], vocab_size: int) -> tuple[SamplingParam
     stop = given.get("stop") or ()
     stops = tuple(_typed([stop] if isinstance(stop, str) else stop, list[str], "stop"))
     tokens = tuple(_typed(given.get("stop_token_ids") or [], list[int], "stop_token_ids"))
-    bias = _typed(given.get("logit_bias") or {}, dict[int, float], "logit_bias")
+    bias = {
+        _token(key): value
+        for key, value in _typed(given.get("logit_bias") or {}, dict[str, float], "bias").items()
+    }
     params = SamplingParams(
         **fields,
         stop_token_ids=tokens,
@@ -97,12 +109,22 @@ def read_sampling(given: dict[str, Any], vocab_size: int) -> tuple[SamplingParam
     count = _typed(given.get("n") or 1, int, "n")
     if count < 1:
         raise BadRequest("n must be at least 1.")
-    extras = {
-        "stop": tuple(stop for stop in stops if stop),
-        "no_stop_trim": bool(given.get("no_stop_trim", False)),
-        "n": count,
-    }
+    skip = given.get("skip_special_tokens")
+    extras = Extras(
+        stop=tuple(stop for stop in stops if stop),
+        no_stop_trim=bool(given.get("no_stop_trim", False)),
+        skip_special=skip is None or bool(skip),
+        n=count,
+    )
     return params, extras
+
+
+def _token(key: str) -> int:
+    """Read a token id; a JSON object has only strings for keys."""
+    try:
+        return int(key)
+    except ValueError as error:
+        raise BadRequest(f"logit_bias: {key!r} is not a token id.") from error
 
 
 class Reader:
@@ -125,11 +147,11 @@ class Reader:
             params, extras = read_sampling(sampling, self.tokenizer.vocab_size)
             rid = _pick(body.get("rid"), index, batched) or secrets.token_hex(16)
             wish = self._wish(body, index, batched, str(rid), prompt, params, extras)
-            many = many or extras["n"] > 1
-            if extras["n"] == 1:
+            many = many or extras.n > 1
+            if extras.n == 1:
                 wishes.append(wish)
             else:
-                wishes += [dataclasses.replace(wish, rid=f"{rid}_{k}") for k in range(extras["n"])]
+                wishes += [dataclasses.replace(wish, rid=f"{rid}_{k}") for k in range(extras.n)]
         return wishes, many
 
     def _prompts(self, body: dict[str, Any]) -> tuple[list[list[int]], bool]:
@@ -154,7 +176,7 @@ class Reader:
         rid: str,
         prompt: list[int],
         params: SamplingParams,
-        extras: dict[str, Any],
+        extras: Extras,
     ) -> Wish:
         start = _typed(
             -1 if (s := _pick(body.get("logprob_start_len"), index, batched)) is None else s,
@@ -178,8 +200,9 @@ class Reader:
             rid=rid,
             prompt_ids=prompt,
             params=params,
-            stop=extras["stop"],
-            no_stop_trim=extras["no_stop_trim"],
+            stop=extras.stop,
+            no_stop_trim=extras.no_stop_trim,
+            skip_special=extras.skip_special,
             stream=bool(body.get("stream", False)),
             namespace=namespace(body),
             logprobs=logprobs,

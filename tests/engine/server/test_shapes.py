@@ -274,3 +274,24 @@ def test_unknown_paths_and_methods(plain: Engine) -> None:
     assert plain.get("/get_load").json() == {"detail": "Not Found"}
     assert plain.get("/get_load").status_code == 404
     assert plain.get("/generate").status_code == 405
+
+
+def test_logit_bias_keys_are_strings_as_json_has_them(plain: Engine) -> None:
+    assert plain.generate(max_new_tokens=3, logit_bias={"85": 100})["output_ids"] == [85] * 3
+    body = {"prompt": "x", "max_tokens": 2, "temperature": 0, "logit_bias": {"85": 100}}
+    assert plain.post("/v1/completions", body).json()["choices"][0]["text"] == "UU"
+
+
+@pytest.mark.parametrize("key", ["999999", "-1", "many"])
+def test_a_foreign_token_in_logit_bias_is_refused(plain: Engine, key: str) -> None:
+    body = {"text": "x", "sampling_params": {"logit_bias": {key: 1}}}
+
+    assert plain.post("/generate", body).status_code == 400
+
+
+def test_special_tokens_show_only_when_asked_for(plain: Engine) -> None:
+    hidden = plain.generate(max_new_tokens=1, logit_bias={"1": 1000})
+    shown = plain.generate(max_new_tokens=1, logit_bias={"1": 1000}, skip_special_tokens=False)
+
+    assert hidden["output_ids"] == shown["output_ids"] == [1]
+    assert (hidden["text"], bool(shown["text"])) == ("", True)
