@@ -144,7 +144,7 @@ class Loop:
                 self._go_on_opening(connection)
             return
         if exchange is None:
-            self._pool.drop(connection)  # closed by the server, or speaking unasked
+            self._pool.hear_idle(connection)
             return
         if connection.rest:
             self._write(connection, exchange)

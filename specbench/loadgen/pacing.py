@@ -37,7 +37,7 @@ class ClosedPacer:
 
     def __init__(self, shape: Closed, share: Share, origin_ns: int) -> None:
         starts = enumerate(closed_starts(shape, share))
-        self._due = [(origin_ns + int(start * _SECOND), slot) for slot, start in starts]
+        self._due = [(origin_ns + round(start * _SECOND), slot) for slot, start in starts]
         heapq.heapify(self._due)
 
     def next_ns(self, in_flight: int) -> int | None:  # noqa: ARG002 - slots bound it already
@@ -98,7 +98,7 @@ class SchedulePacer:
 
     def _advance(self, times: Iterator[float]) -> int | None:
         at = next(times, None)
-        return None if at is None else self._origin + int(at * _SECOND)
+        return None if at is None else self._origin + round(at * _SECOND)
 
 
 def new_pacer(job: DriveJob, share: Share, origin_ns: int) -> Pacer:

@@ -60,6 +60,18 @@ class Pool:
         self._poller.unregister(connection.fd)
         connection.close()
 
+    def hear_idle(self, connection: Connection) -> None:
+        """Drop an idle connection that the server closed, or on which it speaks unasked.
+
+        TLS 1.3 hands out session tickets then: those are no reason.
+        """
+        try:
+            heard = connection.tls is None or bool(connection.read_tls(0, 0))
+        except OSError:
+            heard = True
+        if heard:
+            self.drop(connection)
+
     def warm(self, wanted: int, timeout_s: float) -> int:
         """Open connections before the start; gives how many came about in time."""
         deadline = time.monotonic_ns() + int(timeout_s * 1e9)
@@ -69,8 +81,11 @@ class Pool:
         while opening and time.monotonic_ns() < deadline:
             for fd, _ in self._poller.wait(deadline, precise=False):
                 connection = self.by_fd.get(fd)
-                if connection is None or connection.state == "open":
-                    return len(self._idle)  # the parent's word, or a server that hangs up
+                if connection is None:
+                    continue
+                if connection.state == "open":
+                    self.hear_idle(connection)
+                    continue
                 try:
                     if self.step(connection):
                         self.give_back(connection)
@@ -80,7 +95,10 @@ class Pool:
                     self.drop(connection)
                     opening -= 1
         for connection in [each for each in self.by_fd.values() if each.state != "open"]:
-            self.last_failure = ("connect_timeout", f"no connection within {timeout_s:g} s")
+            shaking = connection.state == "handshake"
+            what = "no TLS handshake" if shaking else "no connection"
+            reason: Reason = "tls" if shaking else "connect_timeout"
+            self.last_failure = (reason, f"{what} within {timeout_s:g} s")
             self.drop(connection)
         return len(self._idle)
 

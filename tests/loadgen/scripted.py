@@ -1,12 +1,19 @@
 """A server on a thread that does to each request what a script says, and a drive against it."""
 
 import contextlib
+import datetime as dt
+import ipaddress
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from specbench.loadgen import drive
 from specbench.model.load import (
@@ -67,8 +74,11 @@ def good(connection: socket.socket, number: int) -> None:
 class Server:
     """Listens on a free loopback port until closed; `requests` holds what it was sent."""
 
-    def __init__(self, script: Script, family: socket.AddressFamily = socket.AF_INET) -> None:
+    def __init__(
+        self, script: Script, family: socket.AddressFamily, tls: ssl.SSLContext | None
+    ) -> None:
         self._script = script
+        self._tls = tls
         self._closing = threading.Event()
         self._listener = socket.create_server(
             ("::1" if family == socket.AF_INET6 else "127.0.0.1", 0), family=family
@@ -94,6 +104,10 @@ class Server:
         """Let a script wait until the server is closed."""
         self._closing.wait(20)
 
+    def closing_or(self, seconds: float) -> None:
+        """Wait that long, or until the server is closed."""
+        self._closing.wait(seconds)
+
     def _accept(self) -> None:
         while not self._closing.is_set():
             try:
@@ -106,6 +120,9 @@ class Server:
     def _serve(self, connection: socket.socket) -> None:
         buffer = b""
         with contextlib.suppress(OSError):
+            if self._tls is not None:
+                connection = self._tls.wrap_socket(connection, server_side=True)
+                self._open.append(connection)
             while True:
                 while b"\r\n\r\n" not in buffer:
                     data = connection.recv(65536)
@@ -124,8 +141,12 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(script: Script, family: socket.AddressFamily = socket.AF_INET) -> Iterator[Server]:
-    server = Server(script, family)
+def serving(
+    script: Script,
+    family: socket.AddressFamily = socket.AF_INET,
+    tls: ssl.SSLContext | None = None,
+) -> Iterator[Server]:
+    server = Server(script, family, tls)
     try:
         yield server
     finally:
@@ -159,6 +180,34 @@ def run(job: DriveJob, sink: Path) -> tuple[DriveReport, list[RequestRecord]]:
     *_, report = drive(job, sink)
     assert isinstance(report, DriveReport)
     return report, rows(sink)
+
+
+def self_signed(folder: Path) -> ssl.SSLContext:
+    """Make a certificate for 127.0.0.1 that nobody trusts."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    start = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
+    address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(start)
+        .not_valid_after(start + dt.timedelta(days=36500))
+        .add_extension(x509.SubjectAlternativeName([address]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    private = key.private_bytes(
+        pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    path = folder / "server.pem"
+    path.write_bytes(private + certificate.public_bytes(pem))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(path)
+    return context
 
 
 def rows(sink: Path) -> list[RequestRecord]:

@@ -1,0 +1,419 @@
+"""A drive from the outside: rows, phases, windows, errors for the reader, and clean ends."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from specbench.errors import HostError, InputError
+from specbench.loadgen import drive
+from specbench.model.load import (
+    Closed,
+    DriveJob,
+    DriveProgress,
+    DriveReport,
+    Open,
+    Replay,
+    Stop,
+    Target,
+)
+from tests.loadgen.scripted import (
+    GOOD,
+    HEAD,
+    chunk,
+    good,
+    make_job,
+    rows,
+    run,
+    self_signed,
+    serving,
+)
+
+
+def with_target(folder: Path, port: int, **changes: object) -> DriveJob:
+    url = f"http://127.0.0.1:{port}"
+    job = make_job(folder, url)
+    return msgspec.structs.replace(job, target=msgspec.structs.replace(job.target, **changes))
+
+
+def workers_of(pid: int) -> list[str]:
+    listed = subprocess.run(
+        ["ps", "-o", "pid=,args=", "--ppid", str(pid)], capture_output=True, text=True, check=False
+    )
+    return [line for line in listed.stdout.splitlines() if "specbench.loadgen.worker" in line]
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def test_every_request_becomes_one_row_with_the_servers_counts(tmp_path: Path) -> None:
+    with serving(good) as server:
+        job = make_job(
+            tmp_path,
+            f"http://127.0.0.1:{server.port}",
+            shape=Closed(concurrency=3),
+            requests=9,
+            keep_text=True,
+        )
+
+        report, found = run(job, tmp_path / "rows")
+
+    assert report.requests == len(found) == 9
+    assert {row.text for row in found} == {"abcd"}
+    assert {tuple(row.chunk_tokens) for row in found} == {(1, 2, 1)}
+    assert {row.output_sha256 for row in found} == {found[0].output_sha256}
+    assert len({row.rid for row in found}) == 9
+    assert sorted(row.prompt_id for row in found) == sorted(f"p{n % 7}" for n in range(9))
+    assert {row.slot for row in found} <= {0, 1, 2}
+
+
+def test_times_of_a_row_are_in_order(tmp_path: Path) -> None:
+    with serving(good) as server:
+        report, found = run(
+            make_job(tmp_path, f"http://127.0.0.1:{server.port}"), tmp_path / "rows"
+        )
+
+    for row in found:
+        times = (row.intended_ns, row.written_ns, row.first_byte_ns, row.last_token_ns, row.end_ns)
+        assert None not in times
+        assert list(times) == sorted(times)  # type: ignore[type-var]
+    assert report.measured_start_ns <= found[0].intended_ns
+    assert report.measured_end_ns >= found[-1].end_ns  # type: ignore[operator]
+
+
+def test_warm_up_runs_into_the_measured_phase(tmp_path: Path) -> None:
+    with serving(good) as server:
+        job = make_job(
+            tmp_path,
+            f"http://127.0.0.1:{server.port}",
+            shape=Closed(concurrency=2),
+            requests=8,
+            warmup_requests=4,
+        )
+
+        report, found = run(job, tmp_path / "rows")
+
+    warm = [row for row in found if row.phase == "warmup"]
+    measured = [row for row in found if row.phase == "measured"]
+    assert (len(warm), len(measured)) == (4, 8)
+    assert report.measured_start_ns <= min(row.intended_ns for row in measured)
+    assert report.window_start_ns is not None
+    assert report.window_end_ns is not None
+    assert report.measured_start_ns <= report.window_start_ns < report.window_end_ns
+
+
+def test_each_turn_through_the_prompts_has_its_own_salt(tmp_path: Path) -> None:
+    with serving(good) as server:
+        job = make_job(tmp_path, f"http://127.0.0.1:{server.port}", requests=14, salt="trial")
+
+        run(job, tmp_path / "rows")
+
+        salts = [
+            msgspec.json.decode(sent.split(b"\r\n\r\n")[1])["cache_salt"]
+            for sent in server.requests
+        ]
+    assert salts == ["trial.0"] * 7 + ["trial.1"] * 7
+
+
+def test_several_processes_share_the_requests(tmp_path: Path) -> None:
+    with serving(good) as server:
+        job = make_job(
+            tmp_path,
+            f"http://127.0.0.1:{server.port}",
+            shape=Closed(concurrency=4),
+            requests=10,
+            processes=2,
+        )
+
+        report, found = run(job, tmp_path / "rows")
+
+    assert sorted(int(row.rid.rsplit("-", 1)[1]) for row in found) == list(range(10))
+    assert {row.worker for row in found} == {0, 1}
+    assert report.certificate.processes == 2
+
+
+def test_an_open_loop_counts_from_the_intended_send(tmp_path: Path) -> None:
+    with serving(good) as server:
+        job = make_job(
+            tmp_path,
+            f"http://127.0.0.1:{server.port}",
+            shape=Open(rate=100, process="constant"),
+            requests=20,
+        )
+
+        report, found = run(job, tmp_path / "rows")
+
+    intended = sorted(row.intended_ns for row in found)
+    assert intended == [number * 10_000_000 for number in range(20)]
+    assert all((row.written_ns or 0) >= row.intended_ns for row in found)
+    assert report.certificate.start_late_us_p50 is not None
+
+
+def test_a_bound_on_requests_in_flight_makes_sends_late_and_says_so(tmp_path: Path) -> None:
+    def slow(connection: socket.socket, number: int) -> None:
+        server.closing_or(0.05)
+        good(connection, number)
+
+    with serving(slow) as server:
+        job = make_job(
+            tmp_path,
+            f"http://127.0.0.1:{server.port}",
+            shape=Open(rate=1000, process="constant", max_in_flight=1),
+            requests=4,
+        )
+
+        _, found = run(job, tmp_path / "rows")
+
+    assert len(server.requests) == 4
+    assert max((row.written_ns or 0) - row.intended_ns for row in found) > 100_000_000
+
+
+def test_a_replay_ends_with_its_trace(tmp_path: Path) -> None:
+    with serving(good) as server:
+        job = make_job(
+            tmp_path,
+            f"http://127.0.0.1:{server.port}",
+            shape=Replay(offsets_s=(0.0, 0.02, 0.03)),
+            requests=None,
+        )
+
+        report, found = run(job, tmp_path / "rows")
+
+    assert [row.intended_ns for row in found] == [0, 20_000_000, 30_000_000]
+    assert report.requests == 3
+
+
+@pytest.mark.parametrize(
+    "stop", [Stop(seconds=0.3), Stop(tokens=40), Stop(seconds=0.3, on_end="abort")]
+)
+def test_time_and_tokens_end_a_drive(stop: Stop, tmp_path: Path) -> None:
+    with serving(good) as server:
+        job = make_job(tmp_path, f"http://127.0.0.1:{server.port}", stop=stop)
+
+        report, found = run(job, tmp_path / "rows")
+
+    assert len(found) == report.requests > 0
+    assert sum(row.output_tokens or 0 for row in found) >= min(stop.tokens or 1, 40)
+    assert not report.interrupted
+
+
+def test_what_does_not_drain_in_time_is_aborted(tmp_path: Path) -> None:
+    with serving(lambda connection, number: server.hang()) as server:
+        stop = Stop(seconds=0.2, drain_timeout_s=0.2)
+        job = make_job(tmp_path, f"http://127.0.0.1:{server.port}", stop=stop)
+
+        _, found = run(job, tmp_path / "rows")
+
+    assert [(row.status, row.reason) for row in found] == [("aborted", "aborted")]
+
+
+def test_closing_the_generator_leaves_aborted_rows_and_no_process(tmp_path: Path) -> None:
+    def hang(connection: socket.socket, number: int) -> None:
+        connection.sendall(HEAD + chunk(GOOD[0]))
+        server.hang()
+
+    with serving(hang) as server:
+        job = make_job(
+            tmp_path, f"http://127.0.0.1:{server.port}", shape=Closed(concurrency=3), requests=9
+        )
+        events = drive(job, tmp_path / "rows")
+        first = next(events)
+
+        events.close()  # type: ignore[attr-defined]
+
+    assert isinstance(first, DriveProgress)
+    assert first.in_flight == 3
+    found = rows(tmp_path / "rows")
+    assert [row.status for row in found] == ["aborted"] * 3
+    assert {len(row.chunk_ns) for row in found} == {1}
+    assert workers_of(os.getpid()) == []
+
+
+def test_a_parent_that_is_killed_takes_its_workers_along(tmp_path: Path) -> None:
+    with serving(lambda connection, number: server.hang()) as server:
+        job = make_job(tmp_path, f"http://127.0.0.1:{server.port}")
+        (tmp_path / "job.json").write_bytes(msgspec.json.encode(job))
+        code = (
+            "import msgspec, pathlib, sys\n"
+            "from specbench.loadgen import drive\n"
+            "from specbench.model.load import DriveJob\n"
+            "folder = pathlib.Path(sys.argv[1])\n"
+            "job = msgspec.json.decode((folder / 'job.json').read_bytes(), type=DriveJob)\n"
+            "for _ in drive(job, folder / 'rows'): print('.', flush=True)\n"
+        )
+        parent = subprocess.Popen(
+            [sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True
+        )
+        assert parent.stdout is not None
+        parent.stdout.readline()
+        worker = workers_of(parent.pid)[0].split()[0]
+
+        parent.kill()
+        parent.wait()
+        parent.stdout.close()
+        for _ in range(100):
+            if not Path(f"/proc/{worker}").exists():
+                break
+            server.closing_or(0.05)
+
+    assert not Path(f"/proc/{worker}").exists()
+    assert [row.status for row in rows(tmp_path / "rows")] == ["aborted"]
+
+
+def test_connection_refused_is_one_sentence_and_status_4(tmp_path: Path) -> None:
+    with pytest.raises(HostError, match=r"cannot connect to 127\.0\.0\.1 port") as caught:
+        run(make_job(tmp_path, f"http://127.0.0.1:{free_port()}"), tmp_path / "rows")
+
+    assert caught.value.exit_code == 4
+    assert not (tmp_path / "rows").exists()
+
+
+def test_a_name_that_does_not_resolve_is_one_sentence_and_status_4(tmp_path: Path) -> None:
+    with pytest.raises(HostError, match=r"cannot look up nowhere\.invalid"):
+        run(make_job(tmp_path, "http://nowhere.invalid:1"), tmp_path / "rows")
+
+
+def test_tls_to_a_server_without_it_is_one_sentence_and_status_4(tmp_path: Path) -> None:
+    def talk(connection: socket.socket, number: int) -> None:
+        connection.sendall(b"no TLS here\r\n\r\n")
+
+    with serving(talk) as server:
+        job = make_job(tmp_path, f"https://127.0.0.1:{server.port}", connect_timeout_s=0.5)
+
+        with pytest.raises(HostError, match=r"cannot open a connection .*: tls: "):
+            run(job, tmp_path / "rows")
+
+
+def test_a_certificate_that_nobody_trusts_is_one_sentence_and_status_4(tmp_path: Path) -> None:
+    with serving(good, tls=self_signed(tmp_path)) as server:
+        job = make_job(tmp_path, f"https://127.0.0.1:{server.port}")
+
+        with pytest.raises(HostError, match=r"tls: .*CERTIFICATE_VERIFY_FAILED"):
+            run(job, tmp_path / "rows")
+
+
+def test_tls_is_stamped_at_the_read_and_says_so(tmp_path: Path) -> None:
+    with serving(good, tls=self_signed(tmp_path)) as server:
+        plain = make_job(tmp_path, f"https://127.0.0.1:{server.port}", requests=4)
+        target = msgspec.structs.replace(plain.target, verify_tls=False)
+
+        report, found = run(msgspec.structs.replace(plain, target=target), tmp_path / "rows")
+
+    assert [(row.status, row.stamp, row.output_tokens) for row in found] == [("ok", "read", 4)] * 4
+    assert report.certificate.stamp == "read"
+    assert report.certificate.read_lag_us_p99 is None
+
+
+def test_a_server_that_goes_away_becomes_rows(tmp_path: Path) -> None:
+    def last_words(connection: socket.socket, number: int) -> None:
+        good(connection, number)
+        server.close()
+
+    with serving(last_words) as server:
+        job = make_job(tmp_path, f"http://127.0.0.1:{server.port}", requests=3)
+
+        _, found = run(job, tmp_path / "rows")
+
+    assert [row.status for row in found] == ["ok", "failed", "failed"]
+    assert found[-1].reason == "connect_refused"
+
+
+def test_a_full_disk_is_one_sentence_and_status_4(tmp_path: Path) -> None:
+    with serving(good) as server, pytest.raises(HostError, match="No space left"):
+        run(make_job(tmp_path, f"http://127.0.0.1:{server.port}"), Path("/dev/full"))
+
+    assert workers_of(os.getpid()) == []
+
+
+@pytest.mark.parametrize(
+    "url", ["127.0.0.1:3", "ftp://h", "http://", "http://h:99999", "http://h /x"]
+)
+def test_a_url_that_is_none_is_refused(url: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="URL"):
+        run(make_job(tmp_path, url), tmp_path / "rows")
+
+
+@pytest.mark.parametrize("content", [b"", b"{nonsense\n", b'{"text":"no id"}\n', b"\xff\xfe\n"])
+def test_prompts_that_are_none_are_refused_before_anything_is_sent(
+    content: bytes, tmp_path: Path
+) -> None:
+    with serving(good) as server:
+        job = make_job(tmp_path, f"http://127.0.0.1:{server.port}")
+        Path(job.prompts_path).write_bytes(content)
+
+        with pytest.raises(InputError, match="prompt"):
+            run(job, tmp_path / "rows")
+
+    assert server.requests == []
+
+
+def test_the_key_is_sent_and_is_nowhere_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SERVER_KEY", "s3cr3t-key")
+    with serving(good) as server:
+        job = with_target(tmp_path, server.port, api_key_env="SERVER_KEY")
+        events = drive(job, tmp_path / "rows")
+
+        said = [msgspec.json.encode(event) for event in events]
+
+    assert b"\r\nAuthorization: Bearer s3cr3t-key\r\n" in server.requests[0]
+    assert not any(b"s3cr3t" in each for each in [*said, (tmp_path / "rows").read_bytes()])
+
+
+def test_a_key_that_is_not_set_is_refused(tmp_path: Path) -> None:
+    with serving(good) as server, pytest.raises(InputError, match="NO_SUCH_KEY"):
+        run(with_target(tmp_path, server.port, api_key_env="NO_SUCH_KEY"), tmp_path / "rows")
+
+
+def test_ipv6_literals_and_path_prefixes_are_understood(tmp_path: Path) -> None:
+    with serving(good, socket.AF_INET6) as server:
+        job = make_job(tmp_path, f"http://[::1]:{server.port}/prefix/")
+
+        report, _ = run(job, tmp_path / "rows")
+
+    assert report.failed == 0
+    assert server.requests[0].startswith(b"POST /prefix/v1/chat/completions HTTP/1.1\r\n")
+    assert b"\r\nHost: [::1]:%d\r\n" % server.port in server.requests[0]
+
+
+def test_proxies_of_the_environment_are_used_only_when_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(good) as proxy, serving(good) as server:
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.port}")
+        monkeypatch.delenv("no_proxy", raising=False)
+        run(with_target(tmp_path, server.port), tmp_path / "direct")
+        run(with_target(tmp_path, server.port, use_proxy=True), tmp_path / "proxied")
+
+    assert len(server.requests) == 2
+    assert len(proxy.requests) == 2
+    url = b"POST http://127.0.0.1:%d/v1/chat/completions HTTP/1.1" % server.port
+    assert proxy.requests[0].startswith(url)
+
+
+def test_rows_are_appended_and_never_overwritten(tmp_path: Path) -> None:
+    sink = tmp_path / "rows"
+    sink.write_bytes(b'{"rid":"earlier","prompt_id":"p"}\n')
+    with serving(good) as server:
+        _, found = run(make_job(tmp_path, f"http://127.0.0.1:{server.port}"), sink)
+
+    assert [row.rid for row in found[:1]] == ["earlier"]
+    assert len(found) == 3
+
+
+def test_a_target_with_spaces_in_its_model_is_only_data(tmp_path: Path) -> None:
+    name = 'a "model"\n$(reboot)'
+    with serving(good) as server:
+        report, _ = run(with_target(tmp_path, server.port, model=name), tmp_path / "rows")
+
+    assert isinstance(report, DriveReport)
+    assert msgspec.json.decode(server.requests[0].split(b"\r\n\r\n")[1])["model"] == name
+    assert isinstance(Target(url="http://h", model=name), Target)
