@@ -114,7 +114,7 @@ def grid(
     ]
 
 
-def requests_of(trials: pd.DataFrame, *, prompts: int = 12, seed: int = 11) -> pd.DataFrame:
+def requests_of(trials: pd.DataFrame, *, prompts: int = 8, seed: int = 11) -> pd.DataFrame:
     """Measured requests and one warm-up request of every trial, consistent with its row."""
     rng = np.random.default_rng(seed)
     rows = []
@@ -131,7 +131,8 @@ def requests_of(trials: pd.DataFrame, *, prompts: int = 12, seed: int = 11) -> p
 
 
 def _request(row: dict[str, Any], number: int, wobble: float) -> dict[str, Any]:
-    tokens, tokens_a_step = 201, row["accept_len"] or 1.0
+    tokens = 201
+    tokens_a_step = row["accept_len"] if row["accept_len"] and row["accept_len"] > 1 else 1.0
     steps = round((tokens - 1) / tokens_a_step)
     sent = 1e8 * (number + 1)
     first = sent + 4e7 * (1 + abs(wobble))
