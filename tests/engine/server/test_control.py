@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import httpx
+
 from tests.engine.server.conftest import Engine, Json, Start
 
 LONG = {"temperature": 0, "max_new_tokens": 4000, "ignore_eos": True}
@@ -56,7 +58,8 @@ def test_the_silent_cap_of_48_is_logged_and_the_rest_waits(serve: Start) -> None
     with serve(*flags, "--time-scale", "1") as engine:
         assert "Max running requests is reset to 48 for speculative decoding." in engine.log()
 
-        engine.client = type(engine.client)(timeout=60, limits=_limits(), trust_env=False)
+        limits = httpx.Limits(max_connections=100)
+        engine.client = httpx.Client(timeout=60, limits=limits, trust_env=False)
         threads = in_background(engine, 52, sampling_params=LONG)
         eventually(lambda: load(engine)["num_waiting_reqs"] == 4)
 
@@ -64,12 +67,6 @@ def test_the_silent_cap_of_48_is_logged_and_the_rest_waits(serve: Start) -> None
         engine.post("/abort_request", {"abort_all": True})
         for thread in threads:
             thread.join(10)
-
-
-def _limits() -> Any:
-    import httpx
-
-    return httpx.Limits(max_connections=100)
 
 
 def test_a_full_pool_retracts_and_every_request_ends_right(serve: Start) -> None:

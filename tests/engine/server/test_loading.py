@@ -27,8 +27,8 @@ MILESTONES = [
     r"Load weight end\.",
     r"Capture draft decode CUDA graph begin\.",
     r"Capture draft decode CUDA graph end\.",
-    r"max_total_num_tokens=\d+, chunked_prefill_size=\d+, max_prefill_tokens=\d+, "
-    r"max_running_requests=48, context_len=\d+, available_gpu_mem=[\d.]+ GB",
+    r"max_total_num_tokens=\d+, chunked_prefill_size=\d+, max_prefill_tokens=\d+, max_running",
+    r"_requests=48, context_len=\d+, available_gpu_mem=[\d.]+ GB",
     r"Engine startup timings \(s\): load_weight=",
     r"Uvicorn running on http://127\.0\.0\.1:\d+",
     r"GET /model_info HTTP/1\.1\" 200",

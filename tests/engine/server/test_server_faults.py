@@ -9,11 +9,15 @@ from tests.engine.server.conftest import Engine, Json, Start
 BODY: Json = {"text": "The sea", "sampling_params": {"max_new_tokens": 12, "ignore_eos": True}}
 
 
+def ask(engine: Engine, times: int, timeout: float) -> None:
+    for _ in range(times):
+        engine.post("/generate", BODY, timeout=timeout)
+
+
 def ask_until_death(engine: Engine) -> None:
     """Ask until the engine hangs up; it must within 40 requests."""
     with pytest.raises(httpx.TransportError):
-        for _ in range(40):
-            engine.post("/generate", BODY)
+        ask(engine, 40, timeout=60.0)
 
 
 @pytest.mark.parametrize(
@@ -71,8 +75,7 @@ def test_an_endless_stream_never_ends(serve: Start) -> None:
 def test_a_zombie_is_healthy_but_mute(serve: Start) -> None:
     with serve("--fault", "zombie") as engine:
         with pytest.raises(httpx.ReadTimeout):
-            for _ in range(40):
-                engine.post("/generate", BODY, timeout=2.0)
+            ask(engine, 40, timeout=2.0)
 
         assert engine.get("/health").status_code == 200
 
@@ -80,8 +83,7 @@ def test_a_zombie_is_healthy_but_mute(serve: Start) -> None:
 def test_a_hung_server_does_not_answer_its_health_check(serve: Start) -> None:
     with serve("--fault", "hang-under-load") as engine:
         with pytest.raises(httpx.ReadTimeout):
-            for _ in range(40):
-                engine.post("/generate", BODY, timeout=2.0)
+            ask(engine, 40, timeout=2.0)
 
         with pytest.raises(httpx.ReadTimeout):
             engine.get("/health", timeout=2.0)

@@ -290,8 +290,8 @@ def test_a_foreign_token_in_logit_bias_is_refused(plain: Engine, key: str) -> No
 
 
 def test_special_tokens_show_only_when_asked_for(plain: Engine) -> None:
-    hidden = plain.generate(max_new_tokens=1, logit_bias={"1": 1000})
-    shown = plain.generate(max_new_tokens=1, logit_bias={"1": 1000}, skip_special_tokens=False)
+    hidden = plain.generate(max_new_tokens=1, logit_bias={"262": 1000})
+    shown = plain.generate(max_new_tokens=1, logit_bias={"262": 1000}, skip_special_tokens=False)
 
-    assert hidden["output_ids"] == shown["output_ids"] == [1]
+    assert hidden["output_ids"] == shown["output_ids"] == [262]
     assert (hidden["text"], bool(shown["text"])) == ("", True)

@@ -1,0 +1,123 @@
+"""The clock behaves like a GPU, and like one public table."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from specbench.engine.server.clock import (
+    GPUS,
+    MODELS,
+    Clock,
+    Pace,
+    Round,
+    guess_model,
+    round_of,
+)
+
+B200 = Clock(GPUS["b200"], MODELS["qwen3.5-4b"])
+PLAIN = round_of(None, steps=0, topk=1, width=1, block=0)
+clocks = st.builds(
+    Clock,
+    st.sampled_from(list(GPUS.values())),
+    st.sampled_from(list(MODELS.values())),
+    tp=st.sampled_from([1, 2, 8]),
+)
+
+
+def dflash(width: int) -> Round:
+    return round_of("DFLASH", steps=1, topk=1, width=width, block=width)
+
+
+def speed_up(n: int, width: int, accept_len: float, clock: Clock = B200) -> float:
+    tokens = n * 1000
+    plain = clock.step_s(PLAIN, n, tokens)
+    return accept_len * plain / clock.step_s(dflash(width), n, tokens)
+
+
+def test_the_public_table_is_met_within_15_per_cent() -> None:
+    script = Path(__file__).parents[3] / "benchmarks" / "clock_table.py"
+    rows = runpy.run_path(str(script))["rows"]()
+
+    assert len(rows) == 4
+    assert all(abs(error) < 15 for *_, ar, spec in rows for error in (ar, spec))
+
+
+@given(clocks, st.integers(1, 200), st.integers(1, 64), st.integers(0, 10**6))
+def test_more_of_anything_takes_longer(clock: Clock, n: int, width: int, kv: int) -> None:
+    base = clock.step_s(dflash(width), n, kv)
+
+    assert clock.step_s(dflash(width), n + 1, kv) >= base
+    assert clock.step_s(dflash(width + 1), n, kv) >= base
+    assert clock.step_s(dflash(width), n, kv + 10_000) > base
+
+
+def test_speed_up_falls_with_concurrency_and_crosses_one() -> None:
+    ups = [speed_up(n, 16, 5.0) for n in (1, 8, 32, 128, 256)]
+
+    assert ups == sorted(ups, reverse=True)
+    assert ups[0] > 2
+    assert speed_up(256, 64, 5.0) < 1
+
+
+def test_a_budget_is_almost_free_alone_and_dear_in_a_crowd() -> None:
+    alone = B200.step_s(dflash(32), 1, 0) / B200.step_s(dflash(8), 1, 0)
+    crowd = B200.step_s(dflash(32), 128, 0) / B200.step_s(dflash(8), 128, 0)
+
+    assert alone < 1.2
+    assert crowd > 2
+
+
+def test_graphs_off_and_overlap_off_cost_time() -> None:
+    eager = Clock(B200.gpu, B200.model, graph_max_bs=0)
+    lone = round_of(None, steps=0, topk=1, width=1, block=0, overlap=False)
+
+    assert eager.step_s(PLAIN, 1, 0) > 1.5 * B200.step_s(PLAIN, 1, 0)
+    assert B200.step_s(lone, 1, 0) > B200.step_s(PLAIN, 1, 0)
+
+
+def test_shards_help_a_large_model_and_hardly_a_small_one() -> None:
+    large = MODELS["llama-3.3-70b"]
+    gain_large = Clock(B200.gpu, large).step_s(PLAIN, 1, 0)
+    gain_large /= Clock(B200.gpu, large, tp=8).step_s(PLAIN, 1, 0)
+    gain_small = B200.step_s(PLAIN, 1, 0) / Clock(B200.gpu, B200.model, tp=8).step_s(PLAIN, 1, 0)
+
+    assert gain_large > 2 > gain_small
+
+
+def test_an_empty_batch_takes_no_time() -> None:
+    assert B200.step_s(PLAIN, 0, 0) == 0.0
+
+
+@given(clocks, st.integers(1, 4000), st.integers(0, 4000))
+def test_a_cached_prefix_is_cheaper_than_a_computed_one(
+    clock: Clock, new: int, cached: int
+) -> None:
+    assert clock.prefill_s(new, cached) <= clock.prefill_s(new + cached)
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [("Qwen/Qwen3-8B", "qwen3-8b"), ("/m/Kimi-K2.6", "kimi-k2"), ("whatever", "qwen3.5-4b")],
+)
+def test_the_model_size_is_guessed_from_the_path(path: str, name: str) -> None:
+    assert guess_model(path) == name
+
+
+def test_no_time_is_modelled_at_scale_zero() -> None:
+    pace = Pace(0.0)
+
+    assert pace.start(1.0) is None
+    assert (pace.steps, pace.late_steps) == (0, 0)
+
+
+def test_deadlines_follow_each_other_without_drift() -> None:
+    pace = Pace(1.0)
+
+    first, second = pace.start(0.5), pace.start(0.5)
+
+    assert first is not None
+    assert second is not None
+    assert second - first == pytest.approx(0.5)
