@@ -46,6 +46,9 @@ CAPS = (
 )
 
 
+_ABSENT = object()
+
+
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """A recorded column whose values differ between the arms, and what that means.
 
@@ -81,7 +84,15 @@ def block_facts(block: Mapping[str, Any]) -> dict[str, str]:
         ("file", "file_hashes"),
     ):
         facts |= _flat(prefix, block.get(key))
+    facts = {name: value for name, value in facts.items() if not _repeats(name, value, facts)}
     return {name: _text(value) for name, value in facts.items() if value is not None}
+
+
+def _repeats(name: str, value: Any, facts: Mapping[str, Any]) -> bool:
+    """Whether a scheduler's state only repeats the argument; a live change is kept."""
+    _, found, argument = name.partition("server.internal_states.")
+    argument = argument.partition(".")[2]
+    return bool(found) and facts.get(f"server.{argument}", _ABSENT) == value
 
 
 def _flat(prefix: str, value: Any) -> dict[str, Any]:

@@ -15,6 +15,10 @@ ACCEPTANCE = Allowance(sd=0.003, df=3.0, source="default: 0.3 % in accept_len be
 ACCEPTANCE_TRIAL = Allowance(sd=0.002, df=3.0, source="default: 0.2 % in accept_len between trials")
 
 
+WORTH = 0.03
+"""A gain in acceptance below 3 % is not worth a sentence on where it went."""
+
+
 class Factor(msgspec.Struct, frozen=True, kw_only=True):
     """A ratio b/a with its 95 % interval, for this workload."""
 
@@ -96,10 +100,11 @@ def _reading(effects: dict[str, Effect]) -> str:
     total = f"tok_s {_change(effects['tok_s'].value)}: " + ", ".join(parts)
     losses = {"longer steps": step.value, "batching, queueing and prefill": rest.value}
     worst = min(losses, key=lambda name: losses[name])
-    if accept.value > 0.01 and losses[worst] < -0.25 * accept.value:
-        share = min(999.0, -100 * losses[worst] / accept.value)
-        return f"{total}; {worst} take {share:.0f} % of what acceptance gains"
-    return total
+    if accept.value < WORTH or losses[worst] > -0.25 * accept.value:
+        return total
+    share = -100 * losses[worst] / accept.value
+    told = "all" if share >= 95 else f"{share:.0f} %"
+    return f"{total}; {worst} take {told} of what acceptance gains"
 
 
 def _change(log_ratio: float) -> str:

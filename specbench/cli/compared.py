@@ -106,9 +106,9 @@ def _difference_lines(c: Comparison) -> Iterator[str]:
         ("recorded on one side only, cannot be ruled out", c.unrecorded),
     )
     for title, found in titles:
-        for difference in found:
-            a, b = _cut(difference.a), _cut(difference.b)
-            yield f"{title} - {difference.column}: {a} against {b}"
+        told = [f"{d.column} ({_cut(d.a)} / {_cut(d.b)})" for d in found]
+        if told:
+            yield f"{title}: " + ", ".join(told)
 
 
 def _noise_lines(answer: NoiseReport) -> Iterator[str]:

@@ -186,6 +186,19 @@ def test_hosts_are_held_equal() -> None:
         compare(trials, requests, blocks, "dflash", "ddtree")
 
 
+def test_a_scheduler_state_is_a_fact_only_where_it_says_more_than_the_argument() -> None:
+    state = {"tp_size": 8, "threshold": 0.9, "capacity": 7}
+
+    facts = block_facts({"server_info": {"tp_size": 8, "threshold": 1, "internal_states": [state]}})
+
+    assert facts == {
+        "server.tp_size": "8",
+        "server.threshold": "1",
+        "server.internal_states.0.threshold": "0.9",
+        "server.internal_states.0.capacity": "7",
+    }
+
+
 def test_facts_are_flattened_with_canonical_values() -> None:
     facts = block_facts(
         {
