@@ -9,6 +9,10 @@ from specbench.engine.server.constraints import effective_running_requests, reso
 from specbench.engine.server.flags import parser
 
 
+DFLASH = "--speculative-algorithm DFLASH"
+EAGLE = "--speculative-algorithm EAGLE --speculative-num-steps 3"
+
+
 def resolved(*flags: str) -> tuple[dict[str, Any], list[str]]:
     return resolve(vars(parser().parse_args(["--model-path", "some/model", *flags])))
 
@@ -53,16 +57,14 @@ def test_each_algorithm_resolves_its_widths(flags: str, expected: tuple[int, int
         ("--speculative-algorithm NGRAM --pp-size 2", "Pipeline parallelism"),
         ("--speculative-algorithm EAGLE --speculative-eagle-topk 4", "must be unset"),
         (
-            "--speculative-algorithm DFLASH --speculative-num-draft-tokens 8 "
-            "--speculative-dflash-block-size 16",
+            f"{DFLASH} --speculative-num-draft-tokens 8 --speculative-dflash-block-size 16",
             "differ: 8 and 16",
         ),
         ("--speculative-algorithm DFLASH --device cpu", "not supported on 'cpu'"),
         ("--speculative-algorithm DDTREE --page-size 16", "requires page_size == 1"),
         ("--speculative-algorithm DDTREE --speculative-ddtree-budget 0", "at least 1"),
         (
-            "--speculative-algorithm EAGLE --speculative-num-steps 3 --speculative-eagle-topk 2 "
-            "--speculative-use-rejection-sampling",
+            f"{EAGLE} --speculative-eagle-topk 2 --speculative-use-rejection-sampling",
             "needs speculative_eagle_topk == 1",
         ),
         ("--served-model-name a:b", "colon"),

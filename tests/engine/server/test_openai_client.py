@@ -73,9 +73,9 @@ def test_a_refusal_is_a_bad_request_error(client: openai.OpenAI) -> None:
 def test_keys_are_checked(serve: Start) -> None:
     with serve("--api-key", "s3cret", "--admin-api-key", "adm1n") as engine:
         url = engine.url("/v1")
-        with openai.OpenAI(base_url=url, api_key="wrong", max_retries=0) as stranger:
-            with pytest.raises(openai.AuthenticationError):
-                stranger.models.list()
+        stranger = openai.OpenAI(base_url=url, api_key="wrong", max_retries=0)
+        with stranger, pytest.raises(openai.AuthenticationError):
+            stranger.models.list()
         with openai.OpenAI(base_url=url, api_key="s3cret", max_retries=0) as friend:
             assert friend.models.list().data
 
