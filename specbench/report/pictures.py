@@ -70,13 +70,16 @@ def paint(name: str, evidence: Evidence) -> Picture | None:
     with theme.using("light"):
         figure = draw(evidence)
         caption = figure.get_supxlabel()
-        light_svg, light_png = theme.svg(figure), theme.png(figure)
-    with theme.using("dark"):
-        dark_png = theme.png(draw(evidence))
+        light_svg = theme.svg(figure)
+        theme.freeze(figure)
+        light_png = theme.png(figure)
+        alt = f"{title}. {_axes_text(figure)} {caption}".strip()
+        theme.darken(figure)
+        dark_png = theme.png(figure)
     return Picture(
         name=name,
         title=title,
-        alt=f"{title}. {_axes_text(figure)} {caption}".strip(),
+        alt=alt,
         caption=caption,
         light_svg=light_svg,
         light_png=light_png,

@@ -14,6 +14,8 @@ import matplotlib as mpl
 from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.colors import to_hex, to_rgba_array
 from matplotlib.figure import Figure
 
 ThemeName = Literal["light", "dark"]
@@ -171,19 +173,45 @@ def caption(figure: Figure, text: str) -> None:
 
 
 def svg(figure: Figure) -> str:
-    """Render a figure as SVG text; equal figures give equal text."""
+    """Render a figure as SVG text; equal figures give equal text.
+
+    The canvas is called directly: `savefig` would draw everything twice.
+    """
     buffer = StringIO()
+    canvas: Any = FigureCanvasSVG(figure)
     with _any_script(), mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "specbench"}):
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+        canvas.print_svg(buffer, metadata={"Date": None, "Creator": None})
     return buffer.getvalue()
 
 
 def png(figure: Figure) -> bytes:
     """Render a figure as PNG."""
     buffer = BytesIO()
+    canvas: Any = FigureCanvasAgg(figure)
     with _any_script():
-        figure.savefig(buffer, format="png", metadata={"Software": None})
+        canvas.print_png(buffer, metadata={"Software": None})
     return buffer.getvalue()
+
+
+def freeze(figure: Figure) -> None:
+    """Keep the layout of a figure that was rendered, so that it is not computed again."""
+    figure.set_layout_engine("none")
+
+
+def darken(figure: Figure) -> None:
+    """Exchange the light theme's colours for the dark one's, in place."""
+    exchange = {
+        to_hex(light): dark for light, dark in zip(_colours(LIGHT), _colours(DARK), strict=True)
+    }
+    for artist in figure.findobj():
+        for name in ("color", "facecolor", "edgecolor", "markerfacecolor", "markeredgecolor"):
+            read = getattr(artist, f"get_{name}", None)
+            write = getattr(artist, f"set_{name}", None)
+            if read is None or write is None:
+                continue
+            shown = to_rgba_array(read())
+            if len(shown) and shown[0][3] > 0 and (dark := exchange.get(to_hex(shown[0]))):
+                write(dark)
 
 
 def darkened(light: str) -> str:
