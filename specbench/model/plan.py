@@ -54,6 +54,7 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     """One launch of one server and the trials measured while it is up.
 
     `resumed`: other trials of the block were measured by an earlier process of the same server.
+    `expected_s` is of the load and the trials, None where no earlier recording tells.
     """
 
     block_id: str
@@ -62,6 +63,7 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     spec: LaunchSpec
     trials: tuple[Trial, ...]
     resumed: bool = False
+    expected_s: float | None = None
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):

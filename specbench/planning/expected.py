@@ -50,29 +50,33 @@ class Expected:
         return sum(known) if len(known) == len(parts) else None
 
 
-def plan_s(blocks: Iterable[Block], expected: Expected) -> float | None:
+def timed_blocks(blocks: Iterable[Block], expected: Expected) -> list[Block]:
+    """Put the expected seconds into the blocks."""
+    return [msgspec.structs.replace(b, expected_s=expected.block_s(b)) for b in blocks]
+
+
+def plan_s(blocks: Iterable[Block]) -> float | None:
     """Seconds of all blocks, hosts in parallel; None where a part is unknown."""
     by_host: dict[str, float] = {}
     for block in blocks:
-        seconds = expected.block_s(block)
-        if seconds is None:
+        if block.expected_s is None:
             return None
-        by_host[block.host] = by_host.get(block.host, 0.0) + seconds
+        by_host[block.host] = by_host.get(block.host, 0.0) + block.expected_s
     return max(by_host.values(), default=0.0)
 
 
 def timed_reasons(
     reasons: list[TrialReason], blocks: Iterable[Block], expected: Expected
-) -> tuple[TrialReason, ...]:
+) -> list[TrialReason]:
     """Put the expected seconds beside the reasons of the trials that will run."""
     seconds = {
         trial.trial_id: expected.trial_s(trial, block.spec.model_path)
         for block in blocks
         for trial in block.trials
     }
-    return tuple(
+    return [
         msgspec.structs.replace(reason, expected_s=seconds[reason.trial_id])
         if seconds.get(reason.trial_id) is not None
         else reason
         for reason in reasons
-    )
+    ]

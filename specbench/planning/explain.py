@@ -46,11 +46,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
 def explain(plan: Plan) -> Explanation:
     """Lay a plan out as plain data."""
-    seconds = {reason.trial_id: reason.expected_s for reason in plan.reasons}
     lines = []
     for block in plan.blocks:
-        parts = [seconds.get(trial.trial_id) for trial in block.trials]
-        known = [part for part in parts if part is not None]
         verifications = sum(trial.kind == "verify" for trial in block.trials)
         lines.append(
             BlockLine(
@@ -63,7 +60,7 @@ def explain(plan: Plan) -> Explanation:
                 trials=len(block.trials) - verifications,
                 verifications=verifications,
                 resumed=block.resumed,
-                expected_s=sum(known) if len(known) == len(parts) else None,
+                expected_s=block.expected_s,
             )
         )
     return Explanation(

@@ -6,7 +6,7 @@ from specbench.model.host import Host
 from specbench.model.matrix import Cell, Matrix
 from specbench.model.plan import History, Measured, Plan, TrialReason
 from specbench.planning.design import Design
-from specbench.planning.expected import Expected, plan_s, timed_reasons
+from specbench.planning.expected import Expected, plan_s, timed_blocks, timed_reasons
 from specbench.planning.render import PINNED, Renderer
 from specbench.planning.resume import resume
 from specbench.planning.schedule import Group, blocks, groups, hosts_of, shared_out
@@ -36,7 +36,6 @@ def plan(
     share = shared_out(matrix, found, names)
     planned = blocks(matrix, share, engines or {})
     kept, reasons = resume(planned, done or {})
-    expected = Expected.from_history(history or History())
     invalid = tuple(cell for cell in cells if cell.invalid is not None)
     reasons += [
         TrialReason(
@@ -44,11 +43,15 @@ def plan(
         )
         for cell in invalid
     ]
+    if history is not None:
+        expected = Expected.from_history(history)
+        kept = timed_blocks(kept, expected)
+        reasons = timed_reasons(reasons, kept, expected)
     return Plan(
         blocks=tuple(kept),
-        reasons=timed_reasons(reasons, kept, expected) if history else tuple(reasons),
+        reasons=tuple(reasons),
         invalid=invalid,
-        expected_s=plan_s(kept, expected),
+        expected_s=plan_s(kept),
         notices=tuple(_notices(matrix, cells, share)),
     )
 
