@@ -11,7 +11,7 @@ A finish, usage or [DONE] event in the same read as the last chunk is taken to h
 SGLang and vLLM write them out of the same engine output.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 
 import msgspec
@@ -82,6 +82,64 @@ def certificate(summaries: Sequence[WorkerSummary]) -> Certificate:
     return msgspec.structs.replace(draft, flags=doubts(draft))
 
 
+def merge(reports: Sequence[DriveReport]) -> DriveReport:
+    """Make one report of those of several hosts that drove together.
+
+    Counts are added; of everything else the worst host speaks, and the window is the common part.
+    """
+    windows = [
+        (each.window_start_ns, each.window_end_ns)
+        for each in reports
+        if each.window_start_ns is not None and each.window_end_ns is not None
+    ]
+    window = _common(windows) if len(windows) == len(reports) else None
+    found = [each.certificate for each in reports]
+    stamps = {each.stamp for each in found}
+    shares = [each.exact_share for each in found if each.exact_share is not None]
+    figures = {name: sum(getattr(each, name) for each in found) for name in _ADDED}
+    figures |= {name: _worst(getattr(each, name) for each in found) for name in _WORST}
+    return DriveReport(
+        start_unix_ns=min(each.start_unix_ns for each in reports),
+        measured_start_ns=min(each.measured_start_ns for each in reports),
+        measured_end_ns=max(each.measured_end_ns for each in reports),
+        window_start_ns=window[0] if window else None,
+        window_end_ns=window[1] if window else None,
+        requests=sum(each.requests for each in reports),
+        failed=sum(each.failed for each in reports),
+        interrupted=any(each.interrupted for each in reports),
+        certificate=msgspec.structs.replace(
+            found[0],
+            stamp=stamps.pop() if len(stamps) == 1 else "mixed",
+            exact_share=min(shares, default=None),
+            flags=tuple(sorted({flag for each in found for flag in each.flags})),
+            **figures,
+        ),
+    )
+
+
+_ADDED = ("processes", "events", "reads", "reconnects", "clock_steps")
+_WORST = (
+    "read_lag_us_p50",
+    "read_lag_us_p99",
+    "read_lag_us_max",
+    "start_late_us_p50",
+    "start_late_us_p99",
+    "turnaround_us_p50",
+    "turnaround_us_p99",
+    "cpu_share",
+    "cpu_s",
+    "socket_backlog_max",
+    "clock_offset_drift_us",
+    "rtt_us_p50",
+    "ttft_error_us",
+    "gap_error_us",
+)
+
+
+def _worst(values: Iterable[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
+
+
 def doubts(found: Certificate) -> tuple[str, ...]:
     """Give the flags that the figures of a certificate call for.
 
@@ -106,9 +164,12 @@ def _window(summaries: Sequence[WorkerSummary]) -> tuple[int, int] | None:
         for each in summaries
         if each.window_start_ns is not None and each.window_end_ns is not None
     ]
-    if not windows or len(windows) < len(summaries):
-        return None
-    start, end = max(window[0] for window in windows), min(window[1] for window in windows)
+    return _common(windows) if len(windows) == len(summaries) else None
+
+
+def _common(windows: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
+    start = max((window[0] for window in windows), default=0)
+    end = min((window[1] for window in windows), default=0)
     return (start, end) if start < end else None
 
 

@@ -115,7 +115,7 @@ class _Crew:
         while len(self.summaries) < len(self._workers):
             heard = self._listen(0.5)
             if heard and len(self._latest) == len(self._workers):
-                yield _sum(list(self._latest.values()))
+                yield total_progress(list(self._latest.values()))
                 self._latest.clear()
 
     def stop(self) -> None:
@@ -208,7 +208,7 @@ def _pipe(stream: IO[bytes] | None) -> IO[bytes]:
     return stream
 
 
-def _sum(parts: Sequence[DriveProgress]) -> DriveProgress:
+def total_progress(parts: Sequence[DriveProgress]) -> DriveProgress:
     """Add the progress of several workers up."""
     lengths = [part.accept_len for part in parts if part.accept_len is not None]
     return DriveProgress(
