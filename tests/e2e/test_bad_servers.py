@@ -27,7 +27,7 @@ def one_cell(fault: str) -> str:
         ("http-500", {"http_5xx"}),
         ("cut-stream", {"closed_early"}),
         ("error-event", {"error_event"}),
-        ("endless-stream", {"timeout"}),
+        ("endless-stream", {"timeout", "stalled"}),
         ("zombie", {"timeout", "no_first_byte", "stalled"}),
     ],
 )
