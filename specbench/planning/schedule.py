@@ -49,7 +49,10 @@ def groups(matrix: Matrix, cells: Iterable[Cell], version: str | None) -> list[G
             continue
         server = servers.get(cell.launch)
         if server is None:
-            server = servers[cell.launch] = Server(renderer.spec(cell.levels))
+            spec = renderer.spec(cell.levels)
+            if spec.fingerprint != cell.launch:
+                raise ValueError("plan needs the matrix and the version that expand was given")
+            server = servers[cell.launch] = Server(spec)
             group = found.setdefault(repr([cell.levels[name] for name in common]), Group())
             group.servers[cell.launch] = server
         server.cells.append(cell)

@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from specbench import __version__, config, planning
+from specbench import config, planning
 from specbench.errors import InputError
 from specbench.model.host import Host
 from specbench.model.load import Dataset, Sampling, Target
@@ -24,6 +24,7 @@ from specbench.recording import (
 )
 from specbench.sglang import wire
 from specbench.sglang.constraints import invalid_reason
+from specbench.version import __version__
 from specbench.workflows.client import client_facts
 from specbench.workflows.history import Past
 
@@ -67,10 +68,11 @@ def prepare(options: RunOptions) -> Prepared:
     hosts = config.read_hosts(options.hosts)
     datasets = config.read_datasets(matrix)
     past = Past(options.results)
+    version = past.version(matrix.hosts)
     cells = planning.expand(
         matrix,
         datasets={name: dataset.sha256 for name, dataset in datasets.items()},
-        version=past.version(matrix.hosts),
+        version=version,
         invalid_reason=invalid_reason,
     )
     if options.only is not None:
@@ -84,6 +86,7 @@ def prepare(options: RunOptions) -> Prepared:
         done={} if recording is None else _measured(Recording(recording)),
         history=past.durations(),
         engines={name: host.image for name, host in hosts.items() if host.image},
+        version=version,
     )
     if options.verdicts_only:
         plan = _verdicts_only(plan)
