@@ -13,7 +13,8 @@ nothing (`specbench --help` answers in a fraction of a second).
 
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from specbench.version import __version__
+
 __all__ = ["__version__", "compare", "open", "plots", "run"]
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ import typer
 
 from specbench.cli.compare import compare
 from specbench.cli.engine import engine
+from specbench.cli.hosts import hosts
 from specbench.cli.load import load
 from specbench.cli.plan import plan
 from specbench.cli.record import record
@@ -33,6 +34,7 @@ app.command()(report)
 app.command()(schema)
 app.command()(compare)
 app.add_typer(engine, name="engine")
+app.add_typer(hosts, name="hosts")
 app.command()(verify)
 app.command()(record)
 
@@ -44,7 +46,7 @@ def root(
 ) -> None:
     """Measure, verify and compare speculative decoding on real servers."""
     if version:
-        from specbench import __version__
+        from specbench.version import __version__
 
         typer.echo(f"specbench {__version__}")
         ctx.exit()
