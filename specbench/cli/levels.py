@@ -60,7 +60,7 @@ def show(events: Iterable[LoadEvent], *, as_json: bool) -> int:
     if as_json:
         _json({"schema": 1, "server": server, "levels": done})
     else:
-        _table(done)
+        _table(sorted(done, key=lambda level: level.concurrency or 0))
     return 3 if any(level.columns["n_failed"] for level in done) else 0
 
 

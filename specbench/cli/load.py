@@ -22,6 +22,10 @@ def load(
     self_test: Annotated[
         bool, typer.Option("--self-test", help="Measure this machine's own limit and error.")
     ] = False,
+    saturate: Annotated[
+        bool,
+        typer.Option("--saturate", help="Look for the level at which throughput stops growing."),
+    ] = False,
     max_tokens: Annotated[int, typer.Option(min=1, help="Tokens of each answer at most.")] = 256,
     temperature: Annotated[float, typer.Option(min=0.0, help="0 is greedy.")] = 0.0,
     api: Annotated[Literal["chat", "generate", "completions"], typer.Option()] = "chat",
@@ -52,6 +56,7 @@ def load(
         concurrency=levels(concurrency),
         rate=rate,
         requests=requests,
+        saturate=saturate,
         max_tokens=max_tokens,
         temperature=temperature,
         api=api,

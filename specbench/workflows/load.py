@@ -1,7 +1,7 @@
 """One quick measurement of a server that is already running: a load level after the other."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,6 +11,7 @@ from specbench.analysis.summary import doubts, summarise
 from specbench.config.datasets import load_dataset, shuffle_prompts
 from specbench.errors import HostError, InputError
 from specbench.loadgen import drive
+from specbench.loadgen.saturation import next_level
 from specbench.model.load import (
     Api,
     Certificate,
@@ -34,7 +35,8 @@ Engine = Literal["sglang", "vllm", "openai"]
 class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What to measure. `requests` None means four for each slot, 16 at least, or 30 s of a rate.
 
-    `keep` is a folder that the rows are kept in, one file a level.
+    `keep` is a folder that the rows are kept in, one file a level. With `saturate`, the levels are
+    chosen one by one, up to the largest of `concurrency`, until throughput grows no more.
     """
 
     url: str
@@ -49,6 +51,7 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
     dataset: str = "builtin:mixed"
     api_key_env: str | None = None
     keep: Path | None = None
+    saturate: bool = False
     seed: int = 0
 
 
@@ -88,13 +91,13 @@ def measure(options: LoadOptions) -> Iterator[LoadEvent]:
 
     Raises InputError, and HostError when the server cannot be reached.
     """
-    shapes = _shapes(options)
     prompts = shuffle_prompts(load_dataset(options.dataset).prompts, options.seed)
     server = _look(options)
     yield server
     with tempfile.TemporaryDirectory(prefix="specbench-load-") as scratch:
         folder = _folder(options.keep) or Path(scratch)
-        for number, shape in enumerate(shapes):
+        measured: dict[int, float] = {}
+        for number, shape in enumerate(_shapes(options, measured)):
             name = _name(shape)
             yield LevelStarted(name=name)
             job = _job(options, server, shape, _write(prompts, Path(scratch)), number)
@@ -102,15 +105,28 @@ def measure(options: LoadOptions) -> Iterator[LoadEvent]:
             sink.unlink(missing_ok=True)
             for event in drive(job, sink):
                 if isinstance(event, DriveReport):
-                    yield _finished(name, shape, sink, event, server, len(prompts), options)
+                    level = _finished(name, shape, sink, event, server, len(prompts), options)
+                    measured[level.concurrency or 0] = _throughput(level)
+                    yield level
                 else:
                     yield event
 
 
-def _shapes(options: LoadOptions) -> list[Shape]:
+def _shapes(options: LoadOptions, measured: Mapping[int, float]) -> Iterator[Shape]:
+    """Yield the levels; with `saturate` each depends on what was `measured` before."""
     if options.rate is not None:
-        return [Open(rate=options.rate)]
-    return [Closed(concurrency=slots) for slots in sorted(set(options.concurrency))]
+        yield Open(rate=options.rate)
+    elif options.saturate:
+        while (slots := next_level(measured, max(options.concurrency))) is not None:
+            yield Closed(concurrency=slots)
+    else:
+        for slots in sorted(set(options.concurrency)):
+            yield Closed(concurrency=slots)
+
+
+def _throughput(level: LevelFinished) -> float:
+    """Give tok/s in the steady window, else over the whole run; 0 when nothing was counted."""
+    return level.columns["tok_s_window"] or level.columns["tok_s"] or 0.0
 
 
 def _name(shape: Shape) -> str:
