@@ -9,17 +9,18 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from specbench import __version__
 from specbench.report import theme
 from specbench.report.dossier import Chapter, Dossier
 from specbench.report.history import draw
 from specbench.report.numbers import ABSENT, show
 from specbench.report.pictures import Picture
 from specbench.report.statements import Statement
+from specbench.version import __version__
 
 MAX_LINKS = 8
 _CODE = re.compile(r"`([^`]+)`")
 _ID = re.compile(r'\b(id="|xlink:href="#|href="#|url\(#)')
+_HASH = re.compile(r"[0-9a-f]{12,}")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 
 
@@ -96,7 +97,7 @@ def links(statement: Statement, known: frozenset[str]) -> list[tuple[str, str]]:
     for row in statement.rows:
         for key in (row, f"block-{row}", f"pair-{row}"):
             if key in known:
-                found.append((anchor(key), row))
+                found.append((anchor(key), row[:8] if _HASH.fullmatch(row) else row))
                 break
     return found[:MAX_LINKS]
 

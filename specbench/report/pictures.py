@@ -70,9 +70,9 @@ def paint(name: str, evidence: Evidence) -> Picture | None:
     with theme.using("light"):
         figure = draw(evidence)
         caption = figure.get_supxlabel()
-        light_svg = theme.svg(figure)
-        theme.freeze(figure)
         light_png = theme.png(figure)
+        theme.freeze(figure)
+        light_svg = theme.svg(figure)
         alt = f"{title}. {_axes_text(figure)} {caption}".strip()
         theme.darken(figure)
         dark_png = theme.png(figure)

@@ -178,9 +178,11 @@ def svg(figure: Figure) -> str:
     The canvas is called directly: `savefig` would draw everything twice.
     """
     buffer = StringIO()
+    dpi = figure.dpi  # the SVG canvas sets its own and leaves it
     canvas: Any = FigureCanvasSVG(figure)
     with _any_script(), mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "specbench"}):
         canvas.print_svg(buffer, metadata={"Date": None, "Creator": None})
+    figure.dpi = dpi
     return buffer.getvalue()
 
 

@@ -5,9 +5,9 @@ import re
 import shlex
 from typing import Any
 
-from specbench import __version__
 from specbench.report.evidence import Evidence
 from specbench.report.statements import Section, Statement, Table
+from specbench.version import __version__
 
 SECRET = re.compile(r"key|token(?!s|iz)|secret|password|credential", re.IGNORECASE)
 
