@@ -1,7 +1,7 @@
 """One trial on a running server: drive the load, watch the server, summarise, seal."""
 
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,11 +16,12 @@ from specbench.model.load import (
     Closed,
     DriveJob,
     DriveReport,
+    Prompt,
     RequestRecord,
     Stop,
     Target,
 )
-from specbench.model.matrix import WorkloadOptions
+from specbench.model.matrix import Cell, Matrix, WorkloadOptions
 from specbench.model.plan import Block, Trial
 from specbench.model.service import LoadFailure
 from specbench.recording import SealedTrial, utc_now
@@ -51,7 +52,16 @@ def measure(
     workload = planning.workload(bench.matrix, trial.cell)
     draft = bench.writer.draft(trial.trial_id)
     sink = draft / "requests.jsonl"
-    job = drive_job(bench, trial, workload, service.url, draft / "prompts.jsonl")
+    job = drive_job(
+        bench.matrix,
+        trial.cell,
+        config.shuffle_prompts(bench.datasets[workload.dataset].prompts, trial.seed),
+        url=service.url,
+        folder=draft,
+        salt=trial.trial_id,
+        seed=trial.seed,
+        api_key_env=bench.host.api_key_env,
+    )
     service.flush()
     started_at, clock = utc_now(), time.monotonic()
     report, death = yield from _drive(bench, trial, service, job, sink)
@@ -76,28 +86,33 @@ def measure(
 
 
 def drive_job(
-    bench: Bench, trial: Trial, workload: WorkloadOptions, url: str, prompts: Path
+    matrix: Matrix,
+    cell: Cell,
+    prompts: Sequence[Prompt],
+    *,
+    url: str,
+    folder: Path,
+    salt: str,
+    seed: int,
+    api_key_env: str | None,
 ) -> DriveJob:
-    """Write the trial's prompts in its order, and say all that the driver needs to know."""
-    dataset = bench.datasets[workload.dataset]
-    ordered = config.shuffle_prompts(dataset.prompts, trial.seed)
-    prompts.write_bytes(b"\n".join(map(msgspec.json.encode, ordered)) + b"\n")
-    shape = planning.shape(bench.matrix, trial.cell)
+    """Write the prompts in their order into `folder`, and say all that the driver must know."""
+    path = folder / "prompts.jsonl"
+    path.write_bytes(b"\n".join(map(msgspec.json.encode, prompts)) + b"\n")
+    workload = planning.workload(matrix, cell)
+    shape = planning.shape(matrix, cell)
     return DriveJob(
         target=Target(
-            url=url,
-            model=bench.matrix.model.served_name,
-            api=workload.api,
-            api_key_env=bench.host.api_key_env,
+            url=url, model=matrix.model.served_name, api=workload.api, api_key_env=api_key_env
         ),
-        prompts_path=str(prompts),
-        sampling=planning.sampling(bench.matrix, trial.cell),
+        prompts_path=str(path),
+        sampling=planning.sampling(matrix, cell),
         shape=shape,
         stop=Stop(requests=workload.requests),
         warmup_requests=_warmup(workload, shape),
         request_timeout_s=workload.request_timeout_s,
-        salt=trial.trial_id,
-        seed=trial.seed,
+        salt=salt,
+        seed=seed,
     )
 
 
@@ -142,7 +157,7 @@ def _sealed(
     row: dict[str, Any] = {}
     flags: tuple[str, ...] = ()
     if report is not None:
-        records = _read(sink)
+        records = read_requests(sink)
         row = summarise(records, report, speculative=block.spec.speculative)
         row["accept_len_server"] = _server_accept_len(service) if death is None else None
         n_prompts = len(bench.datasets[workload.dataset].prompts)
@@ -172,7 +187,8 @@ def _sealed(
     )
 
 
-def _read(sink: Path) -> list[RequestRecord]:
+def read_requests(sink: Path) -> list[RequestRecord]:
+    """Read the rows that a driver wrote; none where it wrote nothing."""
     if not sink.exists():
         return []
     with sink.open("rb") as file:
