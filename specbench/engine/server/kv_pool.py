@@ -1,10 +1,33 @@
 """Who holds which KV slots: running requests, the prefix cache, and what is free."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
 
-from specbench.engine.sequence import KvCache
+from specbench.engine.sequence import Ints, KvCache
 from specbench.engine.server.prefix_cache import Node, PrefixCache
 from specbench.engine.server.request import Request
+from specbench.engine.weights import Floats
+
+
+@dataclass(frozen=True, slots=True)
+class KvRun:
+    """KV slots of a run of tokens; a slice is a copy, so it keeps nothing else alive."""
+
+    tokens: Ints
+    positions: Ints
+    memory: Floats
+
+    @classmethod
+    def of(cls, kv: KvCache) -> Self:
+        """View the slots of a live cache; a slice of it is taken when it is inserted."""
+        return cls(kv.tokens, kv.positions, kv.memory)
+
+    def __getitem__(self, part: slice) -> Self:
+        """Copy a part."""
+        return type(self)(
+            self.tokens[part].copy(), self.positions[part].copy(), self.memory[part].copy()
+        )
 
 
 class KvPool:
@@ -13,7 +36,7 @@ class KvPool:
     def __init__(self, capacity: int, *, radix: bool) -> None:
         self.capacity = capacity
         self.radix = radix
-        self.cache: PrefixCache[KvCache] = PrefixCache()
+        self.cache: PrefixCache[KvRun] = PrefixCache()
 
     def held(self, running: Sequence[Request]) -> int:
         """Slots that running requests use, their prefixes included."""
@@ -41,8 +64,10 @@ class KvPool:
         if not self.radix or cap <= 0:
             return
         found = self.cache.match(known[:cap], wish.namespace)
-        if found.length and found.value is not None:
-            sequence.kv = found.value.prefix(found.length)
+        if found.length:
+            sequence.kv = KvCache()
+            for run in found.values():
+                sequence.kv.append(run.tokens, run.positions, run.memory)
             request.cached_tokens = found.length
             self._hold(request, found.node)
 
@@ -50,7 +75,7 @@ class KvPool:
         """Keep a prefilled prompt for others, and hold it while the request runs."""
         length = min(request.sequence.kv.length, request.prompt_tokens)
         if self.radix and length:
-            known, kv = request.wish.prompt_ids[:length], request.sequence.kv
+            known, kv = request.wish.prompt_ids[:length], KvRun.of(request.sequence.kv)
             node = self.cache.insert(known, kv, request.wish.namespace).node
             self._hold(request, node)
 
@@ -58,7 +83,8 @@ class KvPool:
         """Keep what a finished request computed as a prefix, and free the rest."""
         kv = request.sequence.kv
         if self.radix and kv.length:
-            self.cache.insert(request.known_ids()[: kv.length], kv, request.wish.namespace)
+            known = request.known_ids()[: kv.length]
+            self.cache.insert(known, KvRun.of(kv), request.wish.namespace)
         self.release(request)
 
     def release(self, request: Request) -> None:
@@ -67,7 +93,7 @@ class KvPool:
             self.cache.release(request.node)
             request.node = None
 
-    def _hold(self, request: Request, node: Node[KvCache]) -> None:
+    def _hold(self, request: Request, node: Node[KvRun]) -> None:
         previous, request.node = request.node, node
         self.cache.hold(node)
         if previous is not None:

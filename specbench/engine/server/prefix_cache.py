@@ -1,16 +1,23 @@
 """A radix tree of token prefixes: what a new prompt need not compute again.
 
-Edges are runs of tokens; each node remembers a value (the engine's KV cache of the sequence that
-made it) whose first `depth` slots are valid. Requests with another namespace (`cache_salt`,
-`extra_key`) never meet. Least recently used leaves that nobody holds are evicted first.
+Edges are runs of tokens; each carries a value of the same length (the KV slots of these tokens),
+which is cut where the edge is. Requests with another namespace (`cache_salt`, `extra_key`) never
+meet. Least recently used leaves that nobody holds are evicted first.
 """
 
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
-V = TypeVar("V")
+
+class Sliceable(Protocol):
+    """A value with one element a token; a slice of it must not share memory with it."""
+
+    def __getitem__(self, part: slice, /) -> Self: ...
+
+
+V = TypeVar("V", bound=Sliceable)
 
 
 @dataclass(eq=False, slots=True)
@@ -27,11 +34,14 @@ class Node(Generic[V]):
 
 @dataclass(frozen=True, slots=True)
 class Match(Generic[V]):
-    """The longest known prefix: `length` tokens, slots of `value`; `node` to hold it by."""
+    """The longest known prefix: `length` tokens; `node` to hold it by."""
 
     length: int
-    value: V | None
     node: Node[V]
+
+    def values(self) -> list[V]:
+        """Return the values along the path, from the root; together they have `length` elements."""
+        return [step.value for step in _up(self.node) if step.value is not None][::-1]
 
 
 def _common(a: Sequence[int], b: Sequence[int]) -> int:
@@ -65,19 +75,19 @@ class PrefixCache(Generic[V]):
             if not whole:
                 break
         self._touch(node)
-        return Match(at, node.value, node)
+        return Match(at, node)
 
     def insert(self, tokens: Sequence[int], value: V, namespace: Hashable = None) -> Match[V]:
-        """Remember `tokens`, whose KV is in the first slots of `value`; return their own match."""
+        """Remember `tokens` and their `value`; return their own match."""
         found = self.match(tokens, namespace)
         rest = tuple(tokens[found.length :])
         if not rest:
             return found
-        leaf = Node(rest, found.length + len(rest), value, found.node)
+        leaf = Node(rest, len(tokens), value[found.length : len(tokens)], found.node)
         found.node.children[rest[0]] = leaf
         self.size += len(rest)
         self._touch(leaf)
-        return Match(leaf.depth, value, leaf)
+        return Match(leaf.depth, leaf)
 
     def hold(self, node: Node[V]) -> None:
         """Keep a prefix from eviction until it is released."""
@@ -130,13 +140,15 @@ class PrefixCache(Generic[V]):
             self._recent.move_to_end(step)
 
     def _split(self, child: Node[V], at: int) -> Node[V]:
-        """Cut an edge: the upper part becomes its parent and shares its value."""
+        """Cut an edge and its value in two; the upper part becomes the parent of the lower one."""
         parent = child.parent
+        value = child.value
         assert parent is not None  # noqa: S101 - only the root has none, and it has no edge
+        assert value is not None  # noqa: S101 - the same
         depth = child.depth - len(child.tokens) + at
-        upper = Node(child.tokens[:at], depth, child.value, parent, holders=child.holders)
+        upper = Node(child.tokens[:at], depth, value[:at], parent, holders=child.holders)
         parent.children[upper.tokens[0]] = upper
-        child.tokens, child.parent = child.tokens[at:], upper
+        child.tokens, child.value, child.parent = child.tokens[at:], value[at:], upper
         upper.children[child.tokens[0]] = child
         return upper
 

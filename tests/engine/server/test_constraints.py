@@ -8,7 +8,6 @@ from specbench.engine.server.args import launch_command, read
 from specbench.engine.server.constraints import effective_running_requests, resolve
 from specbench.engine.server.flags import parser
 
-
 DFLASH = "--speculative-algorithm DFLASH"
 EAGLE = "--speculative-algorithm EAGLE --speculative-num-steps 3"
 
