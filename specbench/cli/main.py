@@ -6,6 +6,7 @@ import typer
 
 from specbench.cli.compare import compare
 from specbench.cli.engine import engine
+from specbench.cli.isolate import isolate
 from specbench.cli.hosts import hosts
 from specbench.cli.load import load
 from specbench.cli.plan import plan
@@ -33,6 +34,7 @@ app.command()(load)
 app.command()(report)
 app.command()(schema)
 app.command()(compare)
+app.command()(isolate)
 app.add_typer(engine, name="engine")
 app.add_typer(hosts, name="hosts")
 app.command()(verify)

@@ -1,12 +1,18 @@
 """The protocol of a launcher, and which one a host names."""
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
 from specbench.errors import InputError
 from specbench.launchers.attach import AttachLauncher
+from specbench.launchers.command import render
+from specbench.launchers.deploy import deployed
+from specbench.launchers.docker import DockerLauncher
+from specbench.launchers.gpus import describe, list_processes, sampled, wait_for_memory
+from specbench.launchers.preflight import FlagCheck
 from specbench.launchers.process import ProcessLauncher
 from specbench.launchers.service import Patience, RunningService
 from specbench.launchers.systemd import SystemdLauncher
@@ -14,6 +20,7 @@ from specbench.model.host import Host
 from specbench.model.plan import LaunchSpec
 from specbench.remote.endpoint import resolve
 from specbench.remote.local import LocalShell
+from specbench.remote.lock import HostLock
 from specbench.remote.shell import Shell
 from specbench.remote.ssh import SshShell
 
@@ -36,6 +43,57 @@ class Launcher(Protocol):
         ...
 
 
+class Starter(Launcher, Protocol):
+    """A launcher that can also clean up after a specbench that was killed."""
+
+    def restore(self) -> tuple[str, ...]:
+        """Stop what specbench left running, put back what it changed; say what was done."""
+        ...
+
+
+class GuardedLauncher:
+    """Everything that surrounds a launch on a shared machine, whatever launches it.
+
+    In this order: the host's lock, the files of the matrix, the flags tried, the GPUs looked at;
+    then the launch, with the GPUs sampled while it is up.
+    """
+
+    def __init__(self, host: Host, shell: Shell, launcher: Starter) -> None:
+        self.host = host
+        self._shell = shell
+        self._launcher = launcher
+        self._lock = HostLock(shell) if host.address is not None or host.gpus else None
+        self._flags = FlagCheck(shell)
+
+    @contextlib.contextmanager
+    def running(self, spec: LaunchSpec, block_dir: Path) -> Iterator[RunningService]:
+        """Start a server with all precautions; leave the host as it was."""
+        taken_over = self._lock.hold(f"{spec.algorithm} on {self.host.url}") if self._lock else None
+        block_dir.mkdir(parents=True, exist_ok=True)
+        files = (*self.host.files, *spec.files)
+        with deployed(self._shell, self.host, files, block_dir):
+            self._flags.require(render(self.host, spec))
+            foreign = list_processes(self._shell)
+            with self._launcher.running(spec, block_dir) as service:
+                service.note(*([taken_over] if taken_over else []), *describe(foreign))
+                if foreign:
+                    service.flag("foreign_load")
+                if foreign is None:
+                    yield service
+                else:
+                    with sampled(self._shell, block_dir / "gpu.csv") as service.gpus:
+                        yield service
+            wait_for_memory(self._shell, foreign)
+
+    def close(self) -> None:
+        """Give back the lock and the connection."""
+        try:
+            if self._lock:
+                self._lock.release()
+        finally:
+            self._launcher.close()
+
+
 def launcher_for(
     host: Host,
     *,
@@ -49,17 +107,31 @@ def launcher_for(
     Raises HostError when the host cannot be reached, InputError for a launcher not built yet.
     """
     shell = shell or shell_for(host)
+    if host.launcher == "attach":
+        return AttachLauncher(host, shell, patience=patience, history=history)
+    started = starter_for(host, shell, patience=patience, history=history)
+    return GuardedLauncher(host, shell, started)
+
+
+def starter_for(
+    host: Host,
+    shell: Shell,
+    *,
+    patience: Patience | None = None,
+    history: Mapping[str, float] | None = None,
+) -> Starter:
+    """Make the bare launcher that starts servers on a host, without what surrounds a launch."""
     match host.launcher:
         case "process":
             return ProcessLauncher(host, shell, patience=patience, history=history)
-        case "attach":
-            return AttachLauncher(host, shell, patience=patience, history=history)
         case "systemd":
             return SystemdLauncher(host, shell, patience=patience, history=history)
-        case "docker" | "slurm" as name:
+        case "docker":
+            return DockerLauncher(host, shell, patience=patience, history=history)
+        case "attach" | "slurm" as name:
             raise InputError(
-                f"launcher {name!r} of host {host.name!r} is not available",
-                hint="available: process, systemd, attach",
+                f"launcher {name!r} of host {host.name!r} starts no server",
+                hint="launchers that do: process, systemd, docker",
             )
 
 

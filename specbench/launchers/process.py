@@ -51,15 +51,19 @@ class ProcessLauncher:
         """
         launch = render(self.host, spec)
         write_launch(block_dir, launch)
-        self.clear()
+        self.restore()
         require_free_port(self._shell, self.host, launch.address)
         process = self._start(launch, block_dir.resolve(), label=spec.fingerprint)
         place = Place(host=self.host, shell=self._shell, block_dir=block_dir)
         with serving(place, spec, process, self._patience, self._history) as service:
             yield service
+        self._forget(launch.address)
 
-    def clear(self) -> None:
-        """Stop what an earlier, killed specbench left on this port; touch nothing else."""
+    def restore(self) -> tuple[str, ...]:
+        """Stop what an earlier, killed specbench left on this port; touch nothing else.
+
+        Raises HostError where a living specbench of this machine runs it.
+        """
         address = address_of(self.host)
         state = _state_path(address)
         left = ask(self._shell, self.host, {"do": "look", "state": state, "port": address.port})
@@ -70,13 +74,21 @@ class ProcessLauncher:
                 where=self._shell.name,
                 hint="wait for it, or take another port in url",
             )
-        if left.get("alive") or left.get("supervised"):
-            _stop(self._shell, self.host, state, wait_s=self.host.stop_timeout_s)
-            wait_until_free(self._shell, self.host, address)
+        if not (left.get("alive") or left.get("supervised")):
+            return ()
+        _stop(self._shell, self.host, state, wait_s=self.host.stop_timeout_s)
+        wait_until_free(self._shell, self.host, address)
+        return (f"stopped the server that was left on port {address.port} (pid {left['pid']})",)
 
     def close(self) -> None:
         """Give up the connection to the host."""
         self._shell.close()
+
+    def _forget(self, address: Address) -> None:
+        """Leave nothing behind of a server that was stopped in good order."""
+        self._shell.remove(_state_path(address))
+        if not self.host.is_local:
+            self._shell.remove(_log_path(address))
 
     def _start(self, launch: Launch, block_dir: Path, *, label: str) -> "ServerProcess":
         state = _state_path(launch.address)

@@ -9,10 +9,12 @@ import msgspec
 
 from specbench.errors import HostError, LoadFailed
 from specbench.launchers.eta import LoadClock
+from specbench.launchers.gpus import GpuSampler
 from specbench.launchers.logbook import Logbook, LogSource
 from specbench.launchers.stillness import Stillness
 from specbench.model.plan import LaunchSpec
 from specbench.model.service import LoadFailure, LoadProgress, ServiceFacts
+from specbench.model.telemetry import GpuSummary
 from specbench.remote.http import ControlClient
 from specbench.sglang import identity
 
@@ -101,6 +103,8 @@ class RunningService:
         self._clock = LoadClock(time.monotonic(), history)
         self._unreachable_since: float | None = None
         self._notices: list[str] = []
+        self._flags: list[str] = []
+        self.gpus: GpuSampler | None = None
 
     def until_ready(self) -> Iterator[LoadProgress]:
         """Wait until the server has proved that it is ready, and that it is the one asked for.
@@ -132,7 +136,7 @@ class RunningService:
             server_info=server_info,
             model_info=model_info,
             notices=(*self._book.notices, *self._notices, *(f.explanation for f in findings)),
-            flags=tuple(dict.fromkeys(finding.flag for finding in findings)),
+            flags=tuple(dict.fromkeys((*self._flags, *(finding.flag for finding in findings)))),
         )
 
     def check(self) -> LoadFailure | None:
@@ -154,6 +158,18 @@ class RunningService:
     def flush(self) -> bool:
         """Empty the prefix cache and reset the server's accept statistics; False if it refused."""
         return self._client.flush_cache()
+
+    def note(self, *texts: str) -> None:
+        """Add what a reader should know of this launch to the facts."""
+        self._notices.extend(texts)
+
+    def flag(self, name: str) -> None:
+        """Add a doubt that holds for everything measured on this launch."""
+        self._flags.append(name)
+
+    def gpu_summary(self, since_unix_s: float, until_unix_s: float) -> GpuSummary | None:
+        """Summarise the GPUs over a span of this machine's wall clock; None without samples."""
+        return self.gpus.summary(since_unix_s, until_unix_s) if self.gpus else None
 
     def notices(self) -> tuple[str, ...]:
         """Return the lines of the log that must be recorded, up to now."""

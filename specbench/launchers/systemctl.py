@@ -99,6 +99,13 @@ class Unit:
         pairs = (line.partition("=") for line in done.stdout.splitlines())
         return UnitState(raw={name: value for name, _, value in pairs})
 
+    def properties(self, *names: str) -> dict[str, str]:
+        """Return other properties of the unit."""
+        words = ["--no-pager", f"--property={','.join(names)}", "--", self.name]
+        shown = self._shell.run(["systemctl", *self._scope, "show", *words]).stdout
+        pairs = (line.partition("=") for line in shown.splitlines())
+        return {name: value for name, _, value in pairs}
+
     def control(self, *words: str, timeout_s: float = 30.0) -> Completed:
         """Run a systemctl verb that changes something."""
         argv = ["systemctl", "--no-ask-password", *self._scope, *words]

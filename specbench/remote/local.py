@@ -107,6 +107,9 @@ class LocalShell:
         del host
         yield port
 
+    def check_forwarding(self) -> None:
+        """Need no tunnel."""
+
     def close(self) -> None:
         """Nothing is held open."""
 

@@ -113,6 +113,10 @@ class Shell(Protocol):
         """Give a port of 127.0.0.1 on this machine that leads to `host:port` as seen there."""
         ...
 
+    def check_forwarding(self) -> None:
+        """Raise HostError where tunnels are forbidden."""
+        ...
+
     def close(self) -> None:
         """Give up the connection; what runs on the host goes on."""
         ...

@@ -143,6 +143,23 @@ class SshShell:
         with Tunnel(self._transport, host, port) as tunnel:
             yield tunnel.port
 
+    def check_forwarding(self) -> None:
+        """Ask for a channel to a port: refused by rule is one thing, by nobody there another."""
+        import paramiko  # noqa: PLC0415 - as below
+
+        try:
+            target, source = ("127.0.0.1", 9), ("127.0.0.1", 0)
+            self._transport().open_channel("direct-tcpip", target, source, timeout=OPEN_S).close()
+        except paramiko.ChannelException as error:
+            if error.code == paramiko.common.OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED:
+                raise HostError(
+                    "sshd forbids tunnels (AllowTcpForwarding no)",
+                    where=self.name,
+                    hint="allow them, or set drive_from: host",
+                ) from error
+        except (paramiko.SSHException, OSError, EOFError) as error:
+            raise self._lost(f"({error})") from error
+
     def close(self) -> None:
         """Give up the connection."""
         with self._lock:

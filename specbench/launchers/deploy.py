@@ -1,0 +1,155 @@
+"""Files put on a host for one launch: checked, hashed, recorded, and taken back afterwards."""
+
+import contextlib
+import hashlib
+import json
+import posixpath
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from specbench.errors import HostError, InputError
+from specbench.launchers.command import python_of
+from specbench.launchers.host import STATE_DIR
+from specbench.model.host import Host
+from specbench.remote.shell import FileMissing, Shell
+
+RECORD = f"{STATE_DIR}/deployed.json"
+SITE = "{site}"
+_CHECK = "import sys; compile(sys.stdin.buffer.read(), sys.argv[1], 'exec')"
+_PLACE = "import sysconfig; print(sysconfig.get_path('purelib'))"
+
+
+class Deployed(msgspec.Struct, frozen=True, kw_only=True):
+    """One file: where it came from and went to, its hash, and that of what was there before.
+
+    `kept` is the copy of the original on the host, None where there was none.
+    """
+
+    source: str
+    target: str
+    sha256: str
+    original_sha256: str | None = None
+    kept: str | None = None
+    mode: int = 0o644
+
+
+def split_entry(entry: str) -> tuple[str, str]:
+    """Split FROM:TO. TO is absolute, below the home (`~/`), or below the packages (`{site}/`)."""
+    source, colon, target = entry.rpartition(":")
+    if not colon or not source or not target.startswith(("/", "~/", SITE + "/")):
+        raise InputError(
+            f"files entry {entry!r} is not FROM:TO",
+            hint="like patches/worker.py:{site}/sglang/srt/speculative/worker.py; TO starts with "
+            "/, ~/ or {site}/ (the packages of the host's python)",
+        )
+    return source, target
+
+
+@contextlib.contextmanager
+def deployed(
+    shell: Shell, host: Host, entries: Sequence[str], block_dir: Path
+) -> Iterator[tuple[Deployed, ...]]:
+    """Put files on the host; on leaving, put back what was there.
+
+    Each is checked for syntax with the host's Python, written in one step and read back. Raises
+    InputError for a file that is missing here or is no valid Python, HostError where writing fails.
+    """
+    if not entries:
+        yield ()
+        return
+    restore(shell)
+    contents = [(*split_entry(entry), read_entry(entry)) for entry in entries]
+    done: list[Deployed] = []
+    try:
+        for source, target, content in contents:
+            place = _place(shell, host, target)
+            _check_syntax(shell, host, source, content)
+            done.append(_keep_original(shell, source, place, content))
+            shell.write_file(RECORD, msgspec.json.encode(done))
+            shell.write_file(place, content, mode=done[-1].mode)
+            _require_hash(shell, done[-1])
+        (block_dir / "files.json").write_bytes(msgspec.json.format(msgspec.json.encode(done)))
+        yield tuple(done)
+    finally:
+        restore(shell)
+
+
+def restore(shell: Shell) -> tuple[str, ...]:
+    """Put back every original that is still kept on the host; say what was done. Idempotent."""
+    try:
+        records = msgspec.json.decode(shell.read_file(RECORD), type=list[Deployed])
+    except (FileMissing, msgspec.DecodeError, json.JSONDecodeError):
+        return ()
+    said = []
+    for record in reversed(records):
+        if record.kept is None:
+            shell.remove(record.target)
+            said.append(f"removed {record.target}")
+        elif shell.exists(record.kept):
+            shell.write_file(record.target, shell.read_file(record.kept), mode=record.mode)
+            shell.remove(record.kept)
+            said.append(f"put back the original {record.target}")
+    shell.remove(RECORD)
+    return tuple(said)
+
+
+def read_entry(entry: str) -> bytes:
+    """Read the file of an entry. Raises InputError where it cannot be read here."""
+    source, _ = split_entry(entry)
+    try:
+        return Path(source).expanduser().read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"files entry {entry!r}: {source}: {error.strerror}",
+            hint="the path is relative to the folder that specbench is started in",
+        ) from error
+
+
+def _place(shell: Shell, host: Host, target: str) -> str:
+    if not target.startswith(SITE):
+        return target
+    found = shell.run([python_of(host), "-c", _PLACE])
+    if not found.ok or not found.stdout.strip():
+        raise HostError(f"cannot find the packages of {python_of(host)}: {found.complaint}")
+    return posixpath.join(found.stdout.strip(), target.removeprefix(SITE).lstrip("/"))
+
+
+def _check_syntax(shell: Shell, host: Host, source: str, content: bytes) -> None:
+    if not source.endswith(".py"):
+        return
+    checked = shell.run([python_of(host), "-I", "-c", _CHECK, source], input=content)
+    if not checked.ok:
+        raise InputError(
+            f"{source} is no valid Python for {python_of(host)}: {checked.complaint}",
+            where=shell.name,
+        )
+
+
+def _keep_original(shell: Shell, source: str, target: str, content: bytes) -> Deployed:
+    digest = hashlib.sha256(content).hexdigest()
+    try:
+        original = shell.read_file(target)
+    except FileMissing:
+        return Deployed(source=source, target=target, sha256=digest)
+    mode = shell.run(["stat", "-c", "%a", "--", target]).stdout.strip()
+    kept = f"{STATE_DIR}/original-{hashlib.sha256(target.encode()).hexdigest()[:16]}"
+    shell.write_file(kept, original)
+    return Deployed(
+        source=source,
+        target=target,
+        sha256=digest,
+        original_sha256=hashlib.sha256(original).hexdigest(),
+        kept=kept,
+        mode=int(mode, 8) if mode else 0o644,
+    )
+
+
+def _require_hash(shell: Shell, record: Deployed) -> None:
+    read_back = hashlib.sha256(shell.read_file(record.target)).hexdigest()
+    if read_back != record.sha256:
+        raise HostError(
+            f"{record.target} does not hold what was sent (sha256 {read_back[:12]})",
+            where=shell.name,
+        )
