@@ -6,8 +6,8 @@ import typer
 
 from specbench.cli.compare import compare
 from specbench.cli.engine import engine
-from specbench.cli.isolate import isolate
 from specbench.cli.hosts import hosts
+from specbench.cli.isolate import isolate
 from specbench.cli.load import load
 from specbench.cli.plan import plan
 from specbench.cli.record import record

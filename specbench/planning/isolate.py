@@ -217,8 +217,8 @@ def start(
     """
     options = options or Options()
     names = _checked(candidates)
-    hypotheses = _hypotheses(names)
     possible = tuple(c for c in _configurations(names) if can_launch(c))
+    hypotheses = _hypotheses(names, [*possible, frozenset(names)])
     same = options.launch_minutes + options.probe_minutes
     cost = [minutes(c) if minutes else same for c in possible]
     causes = _codes([h.causes for h in hypotheses], names)
@@ -292,10 +292,22 @@ def _checked(candidates: Sequence[Candidate]) -> tuple[str, ...]:
     return names
 
 
-def _hypotheses(names: tuple[str, ...]) -> tuple[Hypothesis, ...]:
+def _hypotheses(
+    names: tuple[str, ...], launchable: Sequence[Configuration]
+) -> tuple[Hypothesis, ...]:
+    """List the minimal failing sets that can be told apart in principle.
+
+    A factor that only exists beside another one (a tree's topk beside the tree) stands for the
+    pair of them.
+    """
+    needs = {
+        name: frozenset(names).intersection(*(c for c in launchable if name in c)) for name in names
+    }
     singles = [Hypothesis(kind="single", causes=frozenset([name])) for name in names]
     pairs = [
-        Hypothesis(kind="pair", causes=frozenset(pair)) for pair in itertools.combinations(names, 2)
+        Hypothesis(kind="pair", causes=frozenset(pair))
+        for pair in itertools.combinations(names, 2)
+        if (pair[0] in needs[pair[1]]) == (pair[1] in needs[pair[0]])
     ]
     more = [Hypothesis(kind="three or more", causes=frozenset(names))] if len(names) > 2 else []
     return (*singles, *pairs, *more, Hypothesis(kind="always", causes=frozenset()))
