@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup demo test check fix docs clean bench-load
+.PHONY: setup demo test check fix docs clean bench-load bench-stats
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("specbench needs Python 3.11 or newer; try: make PYTHON=python3.12") if sys.version_info < (3, 11) else None'
@@ -32,3 +32,9 @@ fix: setup
 
 bench-load: setup
 	$(BIN)/python benchmarks/load_bench.py
+
+# Coverage of the intervals, launches of isolate, a million rows: the figures of the docs.
+bench-stats: setup
+	$(BIN)/python benchmarks/stats_intervals.py
+	$(BIN)/python benchmarks/stats_isolate.py
+	$(BIN)/python benchmarks/stats_million.py
