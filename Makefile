@@ -38,3 +38,6 @@ bench-stats: setup
 	$(BIN)/python benchmarks/stats_intervals.py
 	$(BIN)/python benchmarks/stats_isolate.py
 	$(BIN)/python benchmarks/stats_million.py
+
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --site-dir site
