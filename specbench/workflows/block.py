@@ -94,7 +94,7 @@ def _launch_and_measure(
             if bench.stopped():
                 return
         load_s = time.monotonic() - clock
-        bench.writer.write_block_facts(block.block_id, _facts(bench, block, service, load_s))
+        bench.writer.write_block_facts(block.block_id, _facts(block, service, load_s))
         bench.writer.note("block_ready", block_id=block.block_id, load_s=load_s)
         yield BlockReady(block=block, load_s=load_s, flags=service.facts.flags)
         for notice in service.facts.notices:
@@ -109,7 +109,7 @@ def _launch_and_measure(
                 yield event
 
 
-def _facts(bench: Bench, block: Block, service: "RunningService", load_s: float) -> dict[str, Any]:
+def _facts(block: Block, service: "RunningService", load_s: float) -> dict[str, Any]:
     """Gather what the confound guard compares: everything known about this launch."""
     facts: dict[str, Any] = msgspec.to_builtins(service.facts)
     return facts | {
@@ -120,7 +120,7 @@ def _facts(bench: Bench, block: Block, service: "RunningService", load_s: float)
         "load_s": load_s,
         "phase_times": dict(service.phase_times),
         "environment": dict(block.spec.env),
-        "client": client_facts() | {"drive_from": bench.host.drive_from},
+        "client": client_facts(),
     }
 
 

@@ -62,7 +62,7 @@ def isolate_matrix(options: IsolateOptions, lab: Lab) -> Generator[IsolateEvent,
         dataset=config.read_datasets(matrix)[workload.dataset],
         workload=workload,
         lab=lab,
-        api_key_env=host.api_key_env,
+        host=host,
     )
     kind = probe_kind(options.probe, options.command, bench)
     minutes = options.launch_minutes or _launch_minutes(past, host, matrix)

@@ -14,6 +14,7 @@ from specbench import config
 from specbench.analysis.gate import Condition, Range, condition, judge
 from specbench.analysis.summary import summarise
 from specbench.errors import HostError, InputError
+from specbench.model.host import Host
 from specbench.model.load import (
     Closed,
     Dataset,
@@ -28,7 +29,7 @@ from specbench.model.matrix import Level, Matrix, WorkloadOptions
 from specbench.model.plan import LaunchSpec
 from specbench.planning.shrink import FREE_FACTORS, FreeFactor
 from specbench.workflows.isolate import Probed, Settings
-from specbench.workflows.lab import Lab
+from specbench.workflows.lab import Lab, drives_remotely
 from specbench.workflows.verify.battery import verdict_of
 from specbench.workflows.verify.options import VerifyOptions
 
@@ -83,7 +84,7 @@ class Bench(msgspec.Struct, frozen=True, kw_only=True):
     dataset: Dataset
     workload: WorkloadOptions
     lab: Lab
-    api_key_env: str | None = None
+    host: Host
 
 
 def probe_kind(text: str, command: str | None, bench: Bench) -> ProbeKind:
@@ -113,7 +114,7 @@ def _lossless(bench: Bench) -> ProbeKind:
         options = VerifyOptions(
             budget="quick",
             concurrency=int(settings.get("concurrency") or 1),
-            api_key_env=bench.api_key_env,
+            api_key_env=bench.host.api_key_env,
             fail_fast=True,
         )
         try:
@@ -179,8 +180,11 @@ def _measure(bench: Bench, server: Server, spec: LaunchSpec, settings: Settings)
         prompts, sink = Path(folder) / "prompts.jsonl", Path(folder) / "requests.jsonl"
         ordered = config.shuffle_prompts(bench.dataset.prompts, bench.workload.seed)
         prompts.write_bytes(b"\n".join(map(msgspec.json.encode, ordered)) + b"\n")
-        job = _job(bench, server.url, prompts, settings)
-        report = next(e for e in bench.lab.drive(job, sink) if isinstance(e, DriveReport))
+        url = bench.host.url if drives_remotely(bench.host) else server.url
+        job = _job(bench, url, prompts, settings)
+        report = next(
+            e for e in bench.lab.drive(bench.host, job, sink) if isinstance(e, DriveReport)
+        )
         decode = msgspec.json.Decoder(RequestRecord).decode
         records = [decode(line) for line in sink.read_bytes().splitlines() if line.strip()]
     return summarise(records, report, speculative=spec.speculative)
@@ -196,7 +200,7 @@ def _job(bench: Bench, url: str, prompts: Path, settings: Settings) -> DriveJob:
             url=url,
             model=bench.matrix.model.served_name,
             api=options.api,
-            api_key_env=bench.api_key_env,
+            api_key_env=bench.host.api_key_env,
         ),
         prompts_path=str(prompts),
         sampling=msgspec.convert(

@@ -12,6 +12,7 @@ from specbench import config, planning
 from specbench.analysis.summary import SUMMARY_VERSION, doubts, summarise
 from specbench.errors import HostError
 from specbench.model.event import RunEvent, TrialFinished, TrialProgress, TrialStarted
+from specbench.model.host import Host
 from specbench.model.load import (
     Closed,
     DriveJob,
@@ -29,6 +30,7 @@ from specbench.remote.http import ControlClient
 from specbench.sglang import identity
 from specbench.workflows.bench import Bench, ServerDied
 from specbench.workflows.client import client_facts
+from specbench.workflows.lab import drives_remotely
 
 if TYPE_CHECKING:
     from specbench.launchers import RunningService
@@ -56,7 +58,7 @@ def measure(
         bench.matrix,
         trial.cell,
         config.shuffle_prompts(bench.datasets[workload.dataset].prompts, trial.seed),
-        url=service.url,
+        url=bench.host.url if drives_remotely(bench.host) else service.url,
         folder=draft,
         salt=trial.trial_id,
         seed=trial.seed,
@@ -130,7 +132,7 @@ def _drive(
     report: DriveReport | None = None
     checked = time.monotonic()
     try:
-        with closing(bench.lab.drive(job, sink)) as drive:
+        with closing(bench.lab.drive(bench.host, job, sink)) as drive:
             for event in drive:
                 if isinstance(event, DriveReport):
                     report = event
@@ -174,7 +176,7 @@ def _sealed(
         sampling=msgspec.to_builtins(job.sampling),
         workload=msgspec.to_builtins(workload)
         | {"dataset_sha256": bench.datasets[workload.dataset].sha256},
-        client=client_facts() | {"drive_from": bench.host.drive_from},
+        client=client_facts() | _placement(bench.host),
         server={
             "fingerprint": block.spec.fingerprint,
             "speculative": block.spec.speculative,
@@ -193,6 +195,13 @@ def read_requests(sink: Path) -> list[RequestRecord]:
         return []
     with sink.open("rb") as file:
         return [_decode(line) for line in file if line.strip()]
+
+
+def _placement(host: Host) -> dict[str, Any]:
+    """Say where the load came from: beside the server, or across the way to it."""
+    if host.is_local or drives_remotely(host):
+        return {"drive_from": "host"}
+    return {"drive_from": "here"}
 
 
 def _outcome(row: dict[str, Any], death: LoadFailure | None) -> tuple[Any, str]:

@@ -112,7 +112,7 @@ class FakeLab:
         yield StageStarted(stage="greedy")
         yield VerdictReady(document=self.document)
 
-    def _drive(self, job: DriveJob, sink: Path) -> Generator[DriveEvent, None, None]:
+    def _drive(self, _: Host, job: DriveJob, sink: Path) -> Generator[DriveEvent, None, None]:
         self.jobs.append(job)
         self.log.append(f"drive {job.shape.concurrency}")  # type: ignore[union-attr]  # all are closed loops here
         records = self.records(job)
