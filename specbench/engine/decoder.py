@@ -95,22 +95,24 @@ class Decoder:
         return self.seams.text(self.language.tokenizer.decode(ids))
 
     def prefill(self, sequences: list[Sequence]) -> list[Emission]:
-        """Read the prompts and give each sequence its first token, by the plain sampler.
+        """Read the prompts and give each sequence its next token, by the plain sampler.
 
-        A sequence whose cache already holds a prefix of its prompt starts from there.
+        A sequence whose cache already holds a prefix of its tokens starts from there. One that was
+        retracted brings its output so far; it is read again like the prompt.
         """
         for sequence in sequences:
-            self._prefilled += 1
-            sequence.number = self._prefilled
-            reused = min(sequence.kv.length, len(sequence.prompt_ids) - 1)
+            if not sequence.output_ids:
+                self._prefilled += 1
+                sequence.number = self._prefilled
+            reused = min(sequence.kv.length, len(sequence.ids) - 1)
             if reused:
                 sequence.kv = self.seams.reuse(sequence.kv.prefix(reused))
                 sequence.cached_tokens = reused
         extend_caches(self.language, sequences)
         logits = last_row_logits(self.language, sequences)
-        tokens = np.array([s.prompt_ids[-1] for s in sequences])
-        context = np.array([tokens_before(s.prompt_ids) for s in sequences])
-        places = np.array([len(s.prompt_ids) - 1 for s in sequences])
+        tokens = np.array([s.ids[-1] for s in sequences])
+        context = np.array([tokens_before(s.ids) for s in sequences])
+        places = np.array([len(s.ids) - 1 for s in sequences])
         self._noise.add(logits, "prefill", len(sequences), tokens, context, places)
         coins = self._coins.draw(sequences, 0)[1]
         return [

@@ -16,8 +16,8 @@ _SCORED_AT_ONCE = 128
 
 
 def extend_caches(language: LanguageModel, sequences: list[Sequence]) -> None:
-    """Commit the slots of each prompt that its cache does not hold yet."""
-    rests = [np.array(s.prompt_ids[s.kv.length :], dtype=np.int64) for s in sequences]
+    """Commit the slots of each sequence's tokens that its cache does not hold yet."""
+    rests = [np.array(s.ids[s.kv.length :], dtype=np.int64) for s in sequences]
     before = np.zeros((len(sequences), MEMORY), dtype=np.float32)
     for row, sequence in enumerate(sequences):
         if sequence.kv.length:

@@ -94,6 +94,7 @@ class Sequence:
     """One request: what it asked, what it has got, and where its cache stands.
 
     The cache holds every token but the last one emitted: that one is the root of the next round.
+    (A round that ended the request may have committed accepted drafts beyond its end.)
     Counters are SGLang's: they grow with every verify step, and the last step is counted whole
     even if the request ended inside it.
     """
@@ -120,6 +121,11 @@ class Sequence:
     def current(self) -> int:
         """The last token emitted, whose slot is not yet in the cache."""
         return self.output_ids[-1]
+
+    @property
+    def ids(self) -> list[int]:
+        """The prompt and everything emitted so far."""
+        return self.prompt_ids + self.output_ids
 
     def recent(self) -> list[int]:
         """Return the REACH tokens before the current one, nearest first."""
