@@ -10,7 +10,7 @@ from specbench.engine.faults import list_faults
 from specbench.engine.server import log
 from specbench.engine.server.constraints import resolve
 from specbench.engine.server.faults import SERVER_FAULTS
-from specbench.engine.server.flags import Parser, parser
+from specbench.engine.server.flags import Parser, inert_flags, parser
 from specbench.engine.server.loading import PHASES, check_phase, phase_seconds
 from specbench.engine.server.sizing import clock_of
 
@@ -45,6 +45,8 @@ def read(argv: Sequence[str]) -> dict[str, Any]:
     log.configure(args)
     for warning in warnings:
         log.logger.warning(warning)
+    if unused := inert_flags(given):
+        log.logger.warning("[engine] accepted without effect: %s", ", ".join(unused))
     return args
 
 

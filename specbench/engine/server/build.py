@@ -93,6 +93,7 @@ def build_backend(args: Args, facts: Args, clock: Clock, faults: ServerFaults) -
         running=facts["running"],
         prefill_tokens=args["max_prefill_tokens"],
         width=max(1, statistics.width),
+        chunk=args["chunked_prefill_size"],
         queued=args["max_queued_requests"],
         conservativeness=args["schedule_conservativeness"],
     )

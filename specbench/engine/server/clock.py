@@ -27,6 +27,9 @@ TREE_NODE_S = 1.5e-6
 LINK_LATENCY_S = 8e-6
 BYTES_PER_WEIGHT = 2.0
 
+LATE_S = 1e-3
+MAX_DEBT_S = 0.25
+
 
 @dataclass(frozen=True)
 class Gpu:
@@ -171,6 +174,12 @@ class Clock:
         exchange = self._exchange(self.model.layers, new_tokens)
         return launch + max(compute, memory) + exchange
 
+    def chunked_prefill_s(self, new_tokens: int, cached_tokens: int, chunk: int) -> float:
+        """Seconds of a prefill that is cut into chunks, each of which attends to those before."""
+        whole = new_tokens if chunk <= 0 else chunk
+        starts = range(0, new_tokens, whole)
+        return sum(self.prefill_s(min(whole, new_tokens - at), cached_tokens + at) for at in starts)
+
     def _forward(self, layers: int, tokens: int, kv_bytes: float, *, graph: bool) -> float:
         memory = (self._weights(tokens) + kv_bytes) / self._bandwidth()
         flops = 2 * self.model.active * tokens
@@ -205,25 +214,31 @@ class Clock:
 class Pace:
     """Absolute deadlines of modelled time: a late step does not push the next one back.
 
-    `scale` 0 models no time. `late_steps` counts deadlines that the engine's own arithmetic missed;
-    a measurement with many of them shows this machine, not the modelled one.
+    `scale` 0 models no time. A step that ends more than a millisecond late is counted, and the next
+    ones catch up, by at most MAX_DEBT_S: a measurement with many late steps shows this machine, not
+    the modelled one.
     """
 
     def __init__(self, scale: float) -> None:
         self.scale = scale
         self.steps = self.late_steps = 0
-        self._deadline = 0.0
+        self._deadline: float | None = None
 
     def start(self, seconds: float) -> float | None:
         """Begin a step of modelled `seconds`; return when it must end (monotonic), or None."""
         if self.scale <= 0:
             return None
         now = time.monotonic()
-        began = self._deadline if now - self._deadline < seconds * self.scale else now
+        began = now if self._deadline is None else max(self._deadline, now - MAX_DEBT_S)
         self._deadline = began + seconds * self.scale
         self.steps += 1
         return self._deadline
 
     def finish(self) -> None:
-        """Note whether the arithmetic of the step was over before its deadline."""
-        self.late_steps += time.monotonic() > self._deadline
+        """Note whether the step, which is being delivered, is late."""
+        if self._deadline is not None:
+            self.late_steps += time.monotonic() - self._deadline > LATE_S
+
+    def rest(self) -> None:
+        """Nothing is left to do: the next step begins when it comes."""
+        self._deadline = None

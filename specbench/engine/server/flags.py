@@ -169,6 +169,30 @@ SGLANG_FLAGS: tuple[Flag, ...] = (
     Flag("speculative-ngram-capacity", int, 10_000_000),
 )
 
+INERT = frozenset(
+    {
+        "tokenizer_mode", "skip_tokenizer_init", "trust_remote_code", "revision", "warmups",
+        "chat_template", "reasoning_parser", "tool_call_parser", "batch_notify_size",
+        "tokenizer_worker_num", "schedule_policy", "enable_mixed_chunk", "min_free_slots_delay",
+        "pp_max_micro_batch_size", "pp_async_batch_depth", "moe_dp_size", "moe_dense_tp_size",
+        "attn_cp_size", "load_balance_method", "node_rank", "dist_init_addr", "nccl_port",
+        "dist_timeout", "base_gpu_id", "watchdog_timeout", "soft_watchdog_timeout",
+        "decode_attention_backend", "prefill_attention_backend", "moe_runner_backend",
+        "moe_a2a_backend", "cuda_graph_config", "cuda_graph_backend_prefill",
+        "cuda_graph_max_bs_prefill", "cuda_graph_bs_prefill", "disable_cuda_graph_padding",
+        "enable_torch_compile", "disable_custom_all_reduce", "rl_on_policy_target",
+        "log_requests", "log_requests_level", "log_requests_format", "crash_dump_folder",
+        "dtype", "quantization", "kv_cache_dtype", "enable_metrics_for_all_schedulers",
+        "load_snapshot_publish_interval", "speculative_token_map", "speculative_attention_mode",
+        "speculative_draft_attention_backend", "speculative_draft_kv_cache_dtype",
+        "speculative_draft_sink_size", "speculative_draft_model_quantization",
+        "speculative_moe_runner_backend", "speculative_moe_a2a_backend",
+        "speculative_ngram_min_bfs_breadth", "speculative_ngram_match_type",
+        "speculative_ngram_max_trie_depth", "speculative_ngram_capacity",
+    }
+)  # fmt: skip
+"""Fields that are accepted and shown but change nothing here; the log says so when one is set."""
+
 OWN_FLAGS: tuple[Flag, ...] = (
     Flag("time-scale", float, 1.0, help="modelled time: 0 none, 1 real, 0.1 ten times faster"),
     Flag("gpu", default="b200", help="GPU of the clock: see docs/explanation/clock.md"),
@@ -198,6 +222,15 @@ class Parser(argparse.ArgumentParser):
         if flag.append:
             options |= {"action": "append", "default": []}
         self.add_argument(*names, type=flag.kind, choices=flag.choices or None, **options)
+
+
+def inert_flags(given: dict[str, Any]) -> list[str]:
+    """Return the flags that were set away from their defaults although they change nothing."""
+    return [
+        f"--{flag.name}"
+        for flag in SGLANG_FLAGS
+        if flag.field in INERT and given[flag.field] != flag.default
+    ]
 
 
 def parser() -> Parser:

@@ -26,6 +26,20 @@ def configure(args: dict[str, Any] | None = None) -> None:
     logger.setLevel(logging.getLevelNamesMapping().get(level, logging.INFO))
 
 
+class PathFilter(logging.Filter):
+    """Keeps access lines of some paths out of the log."""
+
+    def __init__(self, prefixes: tuple[str, ...]) -> None:
+        super().__init__()
+        self.prefixes = prefixes
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the line is written; uvicorn's arguments are client, method, path, ..."""
+        arguments = record.args
+        path = arguments[2] if isinstance(arguments, tuple) and len(arguments) > 2 else ""
+        return not str(path).startswith(self.prefixes)
+
+
 def uvicorn_config(args: dict[str, Any]) -> dict[str, Any]:
     """Configure uvicorn's logging: its own lines under the same time stamp."""
     level = str(args["log_level_http"] or args["log_level"]).upper()
@@ -47,6 +61,12 @@ def uvicorn_config(args: dict[str, Any]) -> dict[str, Any]:
                 "use_colors": False,
             },
         },
+        "filters": {
+            "paths": {
+                "()": PathFilter,
+                "prefixes": tuple(args["uvicorn_access_log_exclude_prefixes"]),
+            }
+        },
         "handlers": {
             "plain": {
                 "class": "logging.StreamHandler",
@@ -56,6 +76,7 @@ def uvicorn_config(args: dict[str, Any]) -> dict[str, Any]:
             "access": {
                 "class": "logging.StreamHandler",
                 "formatter": "access",
+                "filters": ["paths"],
                 "stream": "ext://sys.stdout",
             },
         },

@@ -43,7 +43,7 @@ async def _events(
     backend: Backend, requests: list[Request], many: bool, piece: Piece | None
 ) -> AsyncIterator[bytes]:
     incremental = bool(backend.args["incremental_streaming_output"])
-    async for update in updates(requests):
+    async for update in updates(requests, backend.args["stream_interval"]):
         chunk = _chunk(backend, update, piece, incremental=incremental)
         yield event(chunk | {"index": update.index} if many else chunk)
 

@@ -127,7 +127,7 @@ class Answer:
         elif self.ask.echo:
             for index, echo in enumerate(self.ask.echo):
                 yield self._event(self._text(index, echo, None))
-        async for update in updates(self.requests):
+        async for update in updates(self.requests, self.backend.args["stream_interval"]):
             for choice in self._choices(update):
                 yield self._event(choice)
         if extension := self._extension():

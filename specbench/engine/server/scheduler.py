@@ -27,11 +27,12 @@ fall while all goes well, and sets it to 1 when it had to retract."""
 
 @dataclass(frozen=True)
 class Limits:
-    """Resolved sizes: requests at once, prefill tokens a batch, verify width, queue length."""
+    """Resolved sizes: requests at once, tokens a prefill and a chunk of it, verify width, queue."""
 
     running: int
     prefill_tokens: int
     width: int
+    chunk: int = 8192
     queued: int | None = None
     conservativeness: float = 1.0
 
@@ -135,6 +136,7 @@ class Scheduler:
         """Serve for ever."""
         while True:
             if self.idle or self.stuck:
+                self.machine.pace.rest()
                 self._wake.clear()
                 await self._wake.wait()
             elif self.before_step():
@@ -152,7 +154,8 @@ class Scheduler:
         running = len(self.running)
         log_prefill(batch, (new, cached), usage, running, self.waiting, self._input_rate)
         started, entered = time.monotonic(), time.time()
-        deadline = self.machine.pace.start(self.machine.clock.prefill_s(new, cached))
+        seconds = self.machine.clock.chunked_prefill_s(new, cached, self.limits.chunk)
+        deadline = self.machine.pace.start(seconds)
         for request in batch:
             request.forward_entry = request.forward_entry or entered
             self._score(request)
@@ -199,8 +202,8 @@ class Scheduler:
         if deadline is None:
             await asyncio.sleep(0)
             return
-        self.machine.pace.finish()
         await asyncio.sleep(max(0.0, deadline - time.monotonic()))
+        self.machine.pace.finish()
 
     def _deliver(self, batch: list[Request]) -> int:
         """Hand new tokens over, end what has ended; return the number of tokens."""

@@ -23,12 +23,13 @@ class Update:
         return self.request.text[self.chars : self.request.safe_chars]
 
 
-async def _updates_of(index: int, request: Request) -> AsyncIterator[Update]:
-    """One update a step; steps that passed while the client was slow are joined into one."""
+async def _updates_of(index: int, request: Request, interval: int) -> AsyncIterator[Update]:
+    """One update a step of at least `interval` tokens; missed steps are joined into one."""
     tokens = chars = 0
     while True:
         over = request.finish is not None
-        if over or len(request.ids) > tokens:
+        new = len(request.ids) - tokens
+        if over or new >= (interval if tokens else 1):
             update = Update(index, request, tokens, chars, over)
             tokens, chars = len(request.ids), request.safe_chars
             yield update
@@ -38,16 +39,19 @@ async def _updates_of(index: int, request: Request) -> AsyncIterator[Update]:
             await request.changed()
 
 
-async def updates(requests: list[Request]) -> AsyncIterator[Update]:
-    """Yield the updates of all requests of one body, in the order in which they arise."""
+async def updates(requests: list[Request], interval: int = 1) -> AsyncIterator[Update]:
+    """Yield the updates of all requests of one body, in the order in which they arise.
+
+    After the first, an update waits for `interval` new tokens (`--stream-interval`).
+    """
     if len(requests) == 1:
-        async for update in _updates_of(0, requests[0]):
+        async for update in _updates_of(0, requests[0], interval):
             yield update
         return
     queue: asyncio.Queue[Update] = asyncio.Queue()
 
     async def pump(index: int, request: Request) -> None:
-        async for update in _updates_of(index, request):
+        async for update in _updates_of(index, request, interval):
             queue.put_nowait(update)
 
     pumps = [asyncio.ensure_future(pump(i, request)) for i, request in enumerate(requests)]

@@ -121,3 +121,11 @@ def test_deadlines_follow_each_other_without_drift() -> None:
     assert first is not None
     assert second is not None
     assert second - first == pytest.approx(0.5)
+
+
+@given(st.integers(1, 5000), st.integers(1, 1000))
+def test_chunks_cost_at_least_the_whole(new: int, chunk: int) -> None:
+    whole = B200.chunked_prefill_s(new, 0, new)
+
+    assert whole == B200.prefill_s(new, 0)
+    assert B200.chunked_prefill_s(new, 0, chunk) >= whole * 0.999

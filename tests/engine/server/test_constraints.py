@@ -6,7 +6,7 @@ import pytest
 
 from specbench.engine.server.args import launch_command, read
 from specbench.engine.server.constraints import effective_running_requests, resolve
-from specbench.engine.server.flags import parser
+from specbench.engine.server.flags import INERT, SGLANG_FLAGS, inert_flags, parser
 
 DFLASH = "--speculative-algorithm DFLASH"
 EAGLE = "--speculative-algorithm EAGLE --speculative-num-steps 3"
@@ -163,3 +163,10 @@ def test_secrets_do_not_reach_the_launch_command() -> None:
     shown = launch_command(["--api-key", "s3cret", "--admin-api-key=adm1n", "--port", "1"])
 
     assert shown == "--api-key '<redacted>' '--admin-api-key=<redacted>' --port 1"
+
+
+def test_flags_without_effect_are_known_and_said() -> None:
+    given = vars(parser().parse_args(["--model-path", "x", "--schedule-policy", "lpm"]))
+
+    assert inert_flags(given) == ["--schedule-policy"]
+    assert {flag.field for flag in SGLANG_FLAGS} >= INERT

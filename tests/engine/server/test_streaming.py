@@ -111,3 +111,11 @@ def test_a_disconnected_client_frees_its_request(serve: Start) -> None:
 
         assert engine.post("/flush_cache").status_code == 200
         assert json.loads(engine.get("/v1/loads").text)["loads"][0]["num_used_tokens"] == 0
+
+
+def test_a_stream_interval_joins_steps(serve: Start) -> None:
+    with serve("--stream-interval", "10") as engine:
+        events = engine.events("/generate", body_of("The sea", max_new_tokens=35))
+
+    counts = [event["meta_info"]["completion_tokens"] for event in events]
+    assert counts == [1, 11, 21, 31, 35]
