@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 
 from specbench.analysis.lossless.coverage import lacking, measure
@@ -11,11 +12,12 @@ from specbench.analysis.lossless.evidence import Evidence
 from specbench.analysis.lossless.regret import margins_from_control
 from specbench.analysis.lossless.tamper import blind_spots
 from specbench.analysis.lossless.tokens import join
-from specbench.analysis.lossless.verdict import ErrorRates, suspicious
+from specbench.analysis.lossless.verdict import ErrorRates, judge, suspicious
 from specbench.errors import ServiceError
 from specbench.model.verdict import VerdictDocument
 from specbench.workflows.verify.client import Client, Refused
 from specbench.workflows.verify.conclusion import Conclusion, conclude, without_battery
+from specbench.workflows.verify.conformance import integrity
 from specbench.workflows.verify.events import (
     StageFinished,
     StageStarted,
@@ -36,6 +38,8 @@ from specbench.workflows.verify.reference import (
 from specbench.workflows.verify.session import Session, refusal
 
 _GREEDY = frozenset({"G1", "GC", "K1", "long", "turn", "mixed", "soak"})
+# About how many p-values a default run has, for decisions before its end.
+_EXPECTED_TESTS = 50
 _SAMPLED = frozenset({"S1", "HOT", "T!=1", "frozen", "coins"})
 
 
@@ -104,6 +108,9 @@ def _run_stages(session: Session, conclusion: Conclusion) -> Iterator[VerifyEven
             if evidence is not None:
                 done.append((stage, evidence))
             yield _finished(session, stage.name, evidence)
+            if conclusion.options.fail_fast and (yield from _damned(session, done)):
+                session.not_tested.append(f"everything after {stage.name}: --fail-fast")
+                break
         yield from _confirm(session, done)
         yield from _refine(session, done)
     except ServiceError as error:
@@ -111,13 +118,35 @@ def _run_stages(session: Session, conclusion: Conclusion) -> Iterator[VerifyEven
     conclusion.evidences = [_covered(session, evidence) for _, evidence in done]
 
 
+def _damned(
+    session: Session, done: list[tuple[Stage, Evidence]]
+) -> Generator[VerifyEvent, None, bool]:
+    """Return whether the newest evidence is a confirmed violation; ask for fresh data if needed.
+
+    The level of a p-value is that of a whole run, whose tests are not all known yet.
+    """
+    rates = ErrorRates()
+    share = rates.statistics / _EXPECTED_TESTS
+    bar = math.log(len(session.budget.sampled) / rates.betting)
+    newest = done[-1:]
+    yield from _ask_again(session, newest, share, bar)
+    done[-1:] = newest
+    found = any(judge(e, share, bar, rates).verdict == "violated" for _, e in newest)
+    return found or bool(integrity(session))
+
+
 def _confirm(session: Session, done: list[tuple[Stage, Evidence]]) -> Iterator[VerifyEvent]:
     """Ask for fresh requests wherever a test was suspicious, and put both results together."""
     rates = ErrorRates()
     evidences = [evidence for _, evidence in done]
-    share, bar = rates.share(evidences), rates.bar(evidences)
+    yield from _ask_again(session, done, rates.share(evidences), rates.bar(evidences))
+
+
+def _ask_again(
+    session: Session, done: list[tuple[Stage, Evidence]], share: float, bar: float
+) -> Iterator[VerifyEvent]:
     for index, (stage, evidence) in enumerate(done):
-        if not suspicious(evidence, share, bar):
+        if not suspicious(evidence, share, bar) or evidence.fresh or evidence.fails_again:
             continue
         if session.left < min(stage.cost // 4, session.budget.length):
             session.not_tested.append(f"{stage.name}: no budget left to confirm a small p-value")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
-from specbench import __version__
+from specbench.version import __version__
 from specbench.analysis.lossless.counters import accept_len
 from specbench.analysis.lossless.diagnosis import suspects
 from specbench.analysis.lossless.evidence import Evidence

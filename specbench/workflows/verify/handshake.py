@@ -102,6 +102,7 @@ def _sglang(client: Client, info: dict[str, Any]) -> Server:
         device=str(info.get("device") or ""),
         identity=_identity(info),
         busy=running(client),
+        vocab=int(info.get("vocab_size") or VOCAB_BOUND),
         facts=tuple((key, info[key]) for key in kept if key in info),
     )
 
@@ -154,7 +155,7 @@ def _try_abilities(client: Client, server: Server) -> Server:
         found.add("logit_bias")
     if client.flush():
         found.add("flush")
-    return replace(server, abilities=frozenset(found), vocab=_vocabulary(client, ids))
+    return replace(server, abilities=frozenset(found))
 
 
 def _can_score(client: Client, ids: tuple[int, ...]) -> bool:
@@ -175,18 +176,6 @@ def _works(client: Client, ask: Ask, check: Any) -> bool:
         return bool(check(client.generate(ask)))
     except Refused:
         return False
-
-
-def _vocabulary(client: Client, ids: tuple[int, ...]) -> int:
-    """Read the vocabulary's size out of the refusal of an impossible token id."""
-    impossible = Ask(ids=ids, max_tokens=1, logit_bias=((VOCAB_BOUND * 64, 1.0),))
-    try:
-        client.generate(impossible)
-    except Refused as refused:
-        found = re.search(r"\[0, ?(\d+)\]|vocab\w*[^0-9]{1,20}(\d+)", str(refused))
-        if found:
-            return int(found[1] or found[2]) + 1
-    return VOCAB_BOUND
 
 
 def _identity(info: dict[str, Any]) -> str:

@@ -101,7 +101,8 @@ BUDGETS: dict[BudgetName, Budget] = {
 class VerifyOptions:
     """What `specbench verify --url` was asked for.
 
-    `expect_lossy` goes on where the server is lossy by configuration (thresholds below 1).
+    `expect_lossy` goes on where the server is lossy by configuration (thresholds below 1);
+    `fail_fast` ends the run with the first confirmed violation, at the price of the diagnosis.
     """
 
     concurrency: int = 16
@@ -110,6 +111,7 @@ class VerifyOptions:
     api_key_env: str | None = None
     seed: int = 0
     expect_lossy: bool = False
+    fail_fast: bool = False
     timeout_s: float = 120.0
     sizes: Budget | None = field(default=None)
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from specbench import __version__
+from specbench.version import __version__
 from specbench.analysis.lossless.gap import gaps
 from specbench.analysis.lossless.tokens import Floats
 from specbench.errors import InputError

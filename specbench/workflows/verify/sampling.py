@@ -19,6 +19,8 @@ from specbench.workflows.verify.wire import Ask, Completion
 
 ALPHA = 0.004
 _DRAWS_PER_CALL = 16
+# Two choices a step keep equal prompts together for long enough to compare them.
+_TWO = Filters(top_k=2)
 
 
 @dataclass(slots=True)
@@ -112,9 +114,9 @@ def run_coins(session: Session) -> Evidence | None:
     requests, length = session.budget.coins
     prompt = session.prompts.chat[session.rotation % len(session.prompts.chat)]
     session.rotation += 1
-    ask = Ask(ids=prompt, max_tokens=length, temperature=1.0, ignore_eos=True)
+    ask = Ask(ids=prompt, max_tokens=length, temperature=1.0, top_k=_TWO.top_k, ignore_eos=True)
     tokens, _ = session.ask_and_score([ask] * requests, requests)
-    score = agreement(tokens, shape(tokens, S1))
+    score = agreement(tokens, shape(tokens, _TWO))
     if float(score.variance.sum()) < 5 or score.p is None:
         session.not_tested.append(
             "coins shared between requests: equal prompts parted too early to tell"

@@ -268,7 +268,7 @@ def _sglang_completion(
         ids=ids,
         text=str(part.get("text") or ""),
         finish=kind,
-        matched=matched if isinstance(matched, int) else None,
+        matched=matched if kind == "stop" and isinstance(matched, int) else None,
         logp=tuple(_number(e[0]) for e in entries),
         pieces=tuple(str(e[2]) for e in entries if len(e) > 2 and e[2] is not None),
         rounds=rounds,
