@@ -9,12 +9,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from specbench.config.document import Entries, Problems, parse_document, read_text
+from specbench.config.document import Entries, Node, Problems, parse_document, read_text
 from specbench.config.records import (
     TOP,
     decode,
     key_place,
-    plain,
     refuse_control_characters,
     scalar_at,
 )
@@ -97,30 +96,37 @@ def parse_hosts(
     refuse_control_characters(tree, problems)
     shape = decode(tree, HostsFile, problems, TOP)
     problems.raise_any()
-    hosts: dict[str, Host] = {}
-    if shape is not None:
-        hosts = _hosts(tree, raw, problems)
+    hosts = _hosts(shape, tree, raw, problems) if shape is not None else {}
     problems.raise_any()
     return hosts
 
 
-def _hosts(tree: Entries, raw: Entries, problems: Problems) -> dict[str, Host]:
-    defaults = plain(tree.entries["defaults"][1]) if "defaults" in tree.entries else {}
-    entries = cast("Entries", tree.entries["hosts"][1])
+def _hosts(shape: HostsFile, tree: Entries, raw: Entries, problems: Problems) -> dict[str, Host]:
+    """Lay each host's own keys over the defaults; environments merge."""
+    defaults = _given(shape.defaults, tree, "defaults")
     hosts: dict[str, Host] = {}
-    for name, (place, node) in entries.entries.items():
+    for name, entry in shape.hosts.items():
         if not _HOST_NAME.fullmatch(name):
+            place = key_place(tree, "hosts", name)
             problems.add(f"{name!r:.60} is no name of a host", place, "letters, digits, . _ -")
             continue
-        own = plain(node)
-        env = {**(defaults.get("env") or {}), **(own.get("env") or {})}
-        texts = {key: value if isinstance(value, str) else str(value) for key, value in env.items()}
-        values = {**defaults, **own, "env": texts, "name": name}
-        values["api_key_env"] = _variable(raw, ("hosts", name)) or _variable(raw, ("defaults",))
-        host = msgspec.convert(values, Host)
-        hosts[name] = host
-        _check(host, tree, problems)
+        own = _given(entry, tree, "hosts", name)
+        values = {**defaults, **own, "env": defaults.get("env", {}) | own.get("env", {})}
+        variable = _variable(raw, ("hosts", name)) or _variable(raw, ("defaults",))
+        hosts[name] = Host(name=name, api_key_env=variable, **values)
+        _check(hosts[name], tree, problems)
     return hosts
+
+
+def _given(entry: object, tree: Entries, *steps: str) -> dict[str, Any]:
+    """Return the keys that stand in the file, decoded."""
+    node: Node = tree
+    for step in steps:
+        if not isinstance(node, Entries) or step not in node.entries:
+            return {}
+        node = node.entries[step][1]
+    names = node.entries if isinstance(node, Entries) else ()
+    return {name: getattr(entry, name) for name in names}
 
 
 def _variable(raw: Entries, steps: tuple[str, ...]) -> str | None:
@@ -134,10 +140,10 @@ def _check(host: Host, tree: Entries, problems: Problems) -> None:
     """Note what fits the types and still cannot work."""
 
     def note(key: str, what: str, hint: str | None = None) -> None:
-        own = key_place(tree, "hosts", host.name, key)
-        shared = key_place(tree, "defaults", key)
-        missing = own == key_place(tree, "hosts", host.name)
-        problems.add(f"{host.name}.{key}: {what}", shared if missing and host.name else own, hint)
+        place = key_place(tree, "hosts", host.name, key)
+        if place == key_place(tree, "hosts", host.name):  # not its own: from the defaults
+            place = key_place(tree, "defaults", key) if "defaults" in tree.entries else place
+        problems.add(f"{host.name}.{key}: {what}", place, hint)
 
     if host.address is not None and not _ADDRESS.fullmatch(host.address):
         note("address", f"{host.address!r:.60} is no address", "a DNS name, an IP or an SSH alias")
@@ -157,11 +163,12 @@ def _url_problem(url: str) -> str | None:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        return f"{url!r:.80} is no URL ({error})"
+        shown = repr(url.rpartition("@")[2])
+        return f"{shown:.80} is no URL ({error})"
+    if "@" in parts.netloc:
+        return "a URL must not hold a user or a password"
     if parts.scheme not in ("http", "https") or not parts.hostname:
         return f"{url!r:.80} is no http or https URL"
-    if parts.username or parts.password:
-        return "a URL must not hold a user or a password"
     if port is None or parts.query or parts.fragment:
         return f"{url!r:.80} needs a port, and neither query nor fragment"
     return None

@@ -10,6 +10,7 @@ from msgspec import UNSET
 
 from specbench.config.document import Entries, Items, Node, Place, Problems, Scalar
 from specbench.errors import nearest
+from specbench.model.host import is_secret_name
 
 Record = TypeVar("Record", bound=msgspec.Struct)
 
@@ -132,7 +133,9 @@ def _convert(node: Node, kind: Any, problems: Problems, name: str) -> Any:
             hint = nearest(at.text, choices, noun="choices")
             problems.add(f"{name}: {at.text!r:.60} is none of the choices", at.place, hint)
         else:
-            problems.add(f"{name}: {in_words(message, at)}", at.place, _advice(message, at))
+            secret = is_secret_name(name)
+            words = "expected a text" if secret else in_words(message, at)
+            problems.add(f"{name}: {words}", at.place, None if secret else _advice(message, at))
         return UNSET
 
 

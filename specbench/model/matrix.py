@@ -1,5 +1,6 @@
 """The matrix as decoded from YAML: factors, algorithms as data, workload, replicates."""
 
+import re
 from typing import Annotated, Literal
 
 import msgspec
@@ -11,12 +12,18 @@ Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,99}$")]
 Count = Annotated[int, Meta(ge=1, le=10**9)]
 Rate = Annotated[float, Meta(gt=0.0, le=1e6)]
 Fraction = Annotated[float, Meta(ge=0.0, le=1.0)]
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]+")
 Seed = Annotated[int, Meta(ge=0, le=2**53)]
 
 LOAD_FACTORS = frozenset({"concurrency", "rate"})
 REQUEST_FACTORS = frozenset(
     {"temperature", "top_p", "top_k", "min_p", "max_tokens", "dataset", "ignore_eos", "api"}
 )
+
+
+def is_variable(factor: str) -> bool:
+    """Whether a factor of this name is a variable of the server's environment."""
+    return _VARIABLE.fullmatch(factor) is not None
 
 
 class Algorithm(msgspec.Struct, frozen=True, kw_only=True):

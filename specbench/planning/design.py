@@ -86,9 +86,13 @@ class Design:
         result = {
             name: levels[name] if self.applies(name, algorithm) else None for name in self.names
         }
-        for name, condition in self.when:
-            if not condition.holds(result):
-                result[name] = None
+        settled = not self.when
+        while not settled:  # a factor that collapses may be what another condition asks for
+            settled = True
+            for name, condition in self.when:
+                if result[name] is not None and not condition.holds(result):
+                    result[name] = None
+                    settled = False
         return result
 
     def wanted(self, levels: Levels) -> bool:

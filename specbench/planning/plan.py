@@ -68,6 +68,11 @@ def _notices(matrix: Matrix, cells: Sequence[Cell], share: Mapping[str, list[Gro
         for name in design.names
         if all(cell.levels[name] is None for cell in cells)
     ]
+    lost = sum(cell.invalid is not None for cell in cells if cell.algorithm == matrix.control)
+    if lost:
+        notices.append(
+            f"{lost} cells of the control {matrix.control!r} are invalid; arms lack their baseline"
+        )
     pinned = Renderer(design, None).pinned
     if pinned is not None:
         notices.append(

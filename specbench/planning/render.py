@@ -6,7 +6,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from specbench.errors import InputError
-from specbench.model.matrix import Algorithm, Level, Matrix
+from specbench.model.matrix import Algorithm, Level, Matrix, is_variable
 from specbench.model.plan import LaunchSpec
 from specbench.model.template import Template, compile_template
 from specbench.planning.design import DRIVEN, Design, Levels
@@ -82,7 +82,7 @@ class Renderer:
                 flags[flag] = template.render(levels)
         env: dict[str, Level] = {}
         for factor in self.design.launch_names:
-            if factor.isupper():
+            if is_variable(factor) and factor not in self.design.algorithm_factors:
                 env[factor] = levels[factor]
         for templates in (self.server_env, own_env):
             for variable, template in templates.items():
@@ -161,8 +161,12 @@ def _specifiers(ranges: str) -> SpecifierSet:
 
 
 def _version(text: str | None) -> Version | None:
-    """Return a version, or None for one that is unknown or says nothing (a fork's own name)."""
+    """Return a version, or None for one that is unknown or says nothing (a fork's own name).
+
+    A development build counts as the release that it leads to.
+    """
     try:
-        return Version(text) if text else None
+        version = Version(text) if text else None
     except InvalidVersion:
         return None
+    return Version(version.base_version) if version and version.is_devrelease else version

@@ -99,6 +99,8 @@ def _by_version(version: str | None) -> Callable[[Launch], Iterator[str]]:
         installed = Version(version) if version else None
     except InvalidVersion:
         installed = None
+    if installed is not None and installed.is_devrelease:
+        installed = Version(installed.base_version)
 
     def rule(launch: Launch) -> Iterator[str]:
         if installed is None:

@@ -40,6 +40,18 @@ def test_a_host_takes_the_defaults_and_its_own() -> None:
     assert host.load_timeout_s == 1200.0
 
 
+def test_switches_in_an_environment_are_texts_as_they_are_written() -> None:
+    text = "defaults: {env: {A: true}}\nhosts: {a: {env: {B: 1.50}}, b: {}}\n"
+
+    hosts = parse_hosts(text, environ={})
+
+    assert (hosts["a"].env, hosts["b"].env) == ({"A": "true", "B": "1.50"}, {"A": "true"})
+
+
+def test_an_error_in_the_defaults_is_told_where_they_stand() -> None:
+    assert "h.yaml:1:12" in message_of("defaults: {launcher: systemd}\nhosts: {a: {}}\n")
+
+
 def test_local_needs_no_entry(tmp_path: Path) -> None:
     path = tmp_path / "hosts.yaml"
     path.write_text(CONTRACT)
@@ -144,6 +156,7 @@ def test_which_names_are_secret(name: str, secret: bool) -> None:
         ("hosts: {a: {url: 'ftp://x:1'}}", "http"),
         ("hosts: {a: {url: 'http://x'}}", "port"),
         ("hosts: {a: {url: 'http://u:p@x:1'}}", "must not hold"),
+        ("hosts: {a: {url: 'ftp://u:p@x:1'}}", "must not hold"),
         ("hosts: {a: {url: 'http://[x:1'}}", "no URL"),
         ("hosts: {a: {url: 'http://x:99999'}}", "no URL"),
         ("hosts: {a: {address: '-oProxyCommand=x'}}", "no address"),

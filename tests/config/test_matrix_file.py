@@ -83,7 +83,7 @@ def test_scalars_are_one_level_and_whole_numbers_become_floats_where_floats_are_
         ("and budget", "and @@bugdet", ["unknown factor", "'budget'"]),
         (
             "  ddtree:\n    flags: {sp",
-            '  @@ddtree:\n    flags: {x: "{nix}", sp',
+            '  ddtree:\n    flags: {@@x: "{nix}", sp',
             ["needs", "'nix'"],
         ),
         ('"{budget}"', '"@@{budget"', ["unmatched"]),
@@ -101,6 +101,10 @@ def test_scalars_are_one_level_and_whole_numbers_become_floats_where_floats_are_
         ("64}, env: {}}", "64}, env: {@@HF_TOKEN: abc}}", ["secret"]),
         ("64}, env: {}}", "64}, env: {@@'A B': abc}}", ["variable"]),
         ("trials: 3}", "trials: @@3000}", ["<= 1000"]),
+        ("64}, env: {}}", '64}, env: {A: "x-@@${HOME}"}}', ["environment", "hosts.yaml"]),
+        ("  ddtree:\n", "  ddtree:\n    since: @@new\n", ["no version"]),
+        ("  ddtree:\n", "  @@'../x': {extends: ar}\n  ddtree:\n", ["no name of an algorithm"]),
+        ('"{budget}"', """'@@{"a": {budget}}'""", ["unmatched", "{{"]),
     ],
 )
 def test_each_mistake_is_told_at_its_place(old: str, new: str, words: list[str]) -> None:
@@ -155,6 +159,9 @@ def test_include_adds_cells_and_keeps_by_expression() -> None:
         ("verify: maybe\n", "choices"),
         ("seed: -1\n", ">= 0"),
         ("common: {tp: {flags: {TP: 3}}}\n", "no flag name"),
+        ("common: {tp: {flags: {x: '{nix}'}}}\n", "needs the factor 'nix'"),
+        ("common: {tp: {versions: {new: {x: 1}}}}\n", "no range of versions"),
+        ("common: {tp: {versions: {'>=1': {x: '{'}}}}\n", "unmatched"),
     ],
 )
 def test_mistakes_in_other_sections(extra: str, words: str) -> None:

@@ -59,7 +59,8 @@ def matrices(draw: st.DrawFn) -> Matrix:
     exclude = draw(
         st.sampled_from([(), ("budget == 7",), ("algorithm == 'dflash' and budget > 3",)])
     )
-    when = draw(st.sampled_from([{}, {"budget": "algorithm != 'ngram'"}]))
+    chain = {"budget": "topk != none", "topk": "tp == 2"} if {"topk", "tp"} <= set(factors) else {}
+    when = draw(st.sampled_from([{}, {"budget": "algorithm != 'ngram'"}, chain]))
     return matrix_of(
         {name: factors[name] for name in names},
         exclude=exclude,

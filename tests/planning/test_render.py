@@ -67,6 +67,14 @@ def test_an_upper_case_factor_is_an_environment_variable() -> None:
     assert dict(spec_of(text, "ar", SGLANG_SIMULATE_ACC_LEN=None).env) == {}
 
 
+def test_a_development_build_counts_as_the_release_that_it_leads_to() -> None:
+    text = BASE.replace("tp: [1, 2]", "tp: 8\n  attn_dp: [8]")
+
+    built = dict(spec_of(text, "ar", "0.5.21.dev3+gabc").flags)
+
+    assert built["attn-dp-size"] == 8
+
+
 def test_flags_follow_the_version_of_the_server() -> None:
     text = BASE.replace("tp: [1, 2]", "tp: 8\n  attn_dp: [8]")
 
