@@ -13,6 +13,7 @@ from specbench.model.load import DriveProgress
 from specbench.workflows.load import LevelFinished, LevelStarted, LoadEvent, ServerSeen
 from specbench.workflows.selftest import Limit
 
+LOG_WIDTH = 200
 COLUMNS = {
     "tok_s": "tok_s",
     "tok_s_window": "window",
@@ -91,8 +92,14 @@ def show_limits(limits: Iterable[Limit], *, as_json: bool) -> int:
             claimed,
             " ".join(each.flags),
         )
-    Console(highlight=False).print(table)
+    _output().print(table)
     return 0
+
+
+def _output() -> Console:
+    """Give standard output: as wide as the terminal, or wide enough for every column."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=LOG_WIDTH)
 
 
 def _glance(console: Console, event: DriveProgress) -> None:
@@ -105,7 +112,7 @@ def _glance(console: Console, event: DriveProgress) -> None:
 
 
 def _table(done: list[LevelFinished]) -> None:
-    console = Console(highlight=False)
+    console = _output()
     table = Table(box=None, header_style="bold")
     table.add_column("level")
     for heading in COLUMNS.values():

@@ -6,11 +6,11 @@ from collections import Counter
 from specbench.loadgen.tally import Tally
 from specbench.model.load import RequestRecord
 
-Read = tuple[bytes, list[tuple[int, int, bytes]] | None, int, int]
-"""(data, ancillary, clock, monotonic_ns) of one read.
+Read = tuple[bytes, list[tuple[int, int, bytes]], int, int, int]
+"""(data, ancillary, wall_ns, monotonic_ns, quiet_ns) of one read.
 
-With an ancillary list, `clock` is CLOCK_REALTIME at the read, to be held against the kernel's
-stamp. Without one (None: TLS), it is the monotonic time since when the data may have waited."""
+`wall_ns` is CLOCK_REALTIME at the read, to be held against the kernel's stamp in `ancillary`.
+`quiet_ns` is when the poll before returned: whatever this read holds was not there yet."""
 
 _TIMESPEC = struct.Struct("@qq").unpack
 _SECOND = 1_000_000_000
@@ -23,15 +23,15 @@ class Arrivals:
     Documentation/networking/timestamping.rst). Both clocks are read right after the read, so a
     step or slew of the wall clock cannot move a stamp: only the lag between the two is used.
     A read of several segments carries the last one's stamp. Chunks before it in the same read may
-    have arrived at any time since the read before: that is their doubt.
+    have arrived at any time since the socket was last known to be empty: that is their doubt.
+    Without a kernel stamp it is the doubt of every chunk.
     """
 
     __slots__ = (
         "_lags",
-        "_monos",
         "_origin",
+        "_reads",
         "_stamps",
-        "_waits",
         "event_reads",
         "exact_reads",
         "first_doubt",
@@ -45,9 +45,8 @@ class Arrivals:
     def __init__(self, origin_ns: int) -> None:
         self._origin = origin_ns
         self._lags: list[int] = []
-        self._monos: list[int] = [0]
+        self._reads: list[Read] = []
         self._stamps: list[int] = []
-        self._waits: list[int] = []
         self.last = 0
         self.reads = 0
         self.kernel_reads = 0
@@ -61,22 +60,17 @@ class Arrivals:
         """Give the arrival of each read's last byte, in ns since the drive's start."""
         stamps, lags, origin = [], self._lags, self._origin
         kernel = len(lags)
-        for _, ancillary, clock, mono in reads:
+        for _, ancillary, wall, mono, _ in reads:
             if ancillary:
                 seconds, nanos = _TIMESPEC(ancillary[0][2])
-                lag = clock - seconds * _SECOND - nanos
+                lag = wall - seconds * _SECOND - nanos
                 lags.append(lag)
                 stamps.append(mono - origin - lag)
             else:
                 stamps.append(mono - origin)
         self.reads += len(reads)
         self.kernel_reads += len(lags) - kernel
-        self._monos = [self._monos[-1], *[read[3] for read in reads]]
-        self._stamps = stamps
-        if self.kernel_reads < self.reads:
-            self._waits = [
-                _wait(read, before) for read, before in zip(reads, self._monos, strict=False)
-            ]
+        self._reads, self._stamps = reads, stamps
         if stamps:
             self.last = stamps[-1]
         return stamps
@@ -91,7 +85,7 @@ class Arrivals:
             return
         distinct = len(set(chunks))
         self.event_reads += distinct
-        if distinct == len(chunks) and not cut and not self._waits:
+        if distinct == len(chunks) and not cut and self.kernel_reads == self.reads:
             self.exact_reads += distinct
             if self.first_doubt is None:
                 self.first_doubt = 0
@@ -102,14 +96,16 @@ class Arrivals:
                 self._doubt(index, counts.pop(stamp), cut=index in cut)
 
     def _doubt(self, index: int, chunks: int, *, cut: bool) -> None:
-        doubt = self._waits[index] if self._waits else 0
-        if chunks == 1 and not cut:
+        single = chunks == 1 and not cut
+        if single:
             self.exact_reads += 1
         else:
             self.inexact += chunks if cut else chunks - 1
-            before = self._monos[index]
-            since = self._stamps[index] - (before - self._origin) if before else 0
-            doubt = max(doubt, since)
+        _, ancillary, _, _, quiet = self._reads[index]
+        if index:
+            quiet = max(quiet, self._reads[index - 1][3])
+        exact = single and bool(ancillary)
+        doubt = 0 if exact else max(self._stamps[index] - (quiet - self._origin), 0)
         if self.first_doubt is None:
             self.first_doubt = doubt
         self.worst_doubt = max(self.worst_doubt, doubt)
@@ -128,12 +124,6 @@ class Arrivals:
         tally.exact_reads += self.exact_reads
         if self.first_doubt is not None:
             tally.gap_doubt.add(self.worst_doubt)
-
-
-def _wait(read: Read, before_ns: int) -> int:
-    """Give how long a read without a kernel stamp may have waited."""
-    _, ancillary, clock, mono = read
-    if ancillary:
-        return 0
-    since = clock if ancillary is None else before_ns
-    return max(mono - since, 0) if since else 0
+        if len(record.chunk_ns) > 1:
+            span = record.chunk_ns[-1] - record.chunk_ns[0]
+            tally.gap.add(span // (len(record.chunk_ns) - 1))

@@ -3,7 +3,7 @@
 The bound on an error is built from what the client knows, and from nothing that it hopes:
 
     TTFT error <= (last byte written - intended send) + doubt of the first chunk + round trip
-    gap error  <= worst doubt of the chunks of the request
+    gap error  <= worst doubt of the chunks of the request (see arrivals)
 
 plus `FLOOR_US`, the time that a segment spends between a server's last instruction and the stamp
 (softirq; 2 to 10 us on loopback). Each is the 99.5th percentile over requests, for a claim of 99 %.
@@ -23,7 +23,6 @@ FLOOR_US = 15.0
 CLAIM = 0.995
 CPU_BOUND = 0.90
 LATE_BOUND_US = 10_000.0
-LAG_BOUND_US = 1_000.0
 EXACT_BOUND = 0.95
 
 
@@ -47,7 +46,7 @@ def report(summaries: Sequence[WorkerSummary], *, start_unix_ns: int) -> DriveRe
 
 def certificate(summaries: Sequence[WorkerSummary]) -> Certificate:
     """Derive the certificate. Where nothing was seen, a figure is None and not zero."""
-    lag = _samples(summaries, "lag")
+    lag, gaps = _samples(summaries, "lag"), _samples(summaries, "gap")
     late = _samples(summaries, "late")
     turnaround = _samples(summaries, "turnaround")
     rtt = _us(percentile(_samples(summaries, "rtt"), 0.5))
@@ -79,7 +78,7 @@ def certificate(summaries: Sequence[WorkerSummary]) -> Certificate:
         ttft_error_us=_bound(_samples(summaries, "ttft_doubt"), rtt or 0.0),
         gap_error_us=_bound(_samples(summaries, "gap_doubt"), 0.0),
     )
-    return msgspec.structs.replace(draft, flags=doubts(draft))
+    return msgspec.structs.replace(draft, flags=doubts(draft, _us(percentile(gaps, 0.5))))
 
 
 def merge(reports: Sequence[DriveReport]) -> DriveReport:
@@ -140,13 +139,14 @@ def _worst(values: Iterable[float | None]) -> float | None:
     return max((value for value in values if value is not None), default=None)
 
 
-def doubts(found: Certificate) -> tuple[str, ...]:
+def doubts(found: Certificate, gap_us: float | None) -> tuple[str, ...]:
     """Give the flags that the figures of a certificate call for.
 
     `client_saturated`: the busiest process took more than 90 % of a core, or sends were more than
-    10 ms late, or reads were more than 1 ms late (p99) while more than 5 % held several events.
+    10 ms late (p99), or reads were late (p99) by more than `gap_us`, the typical gap between
+    chunks, while more than 5 % of them held several chunks.
     """
-    behind = (found.read_lag_us_p99 or 0.0) > LAG_BOUND_US
+    behind = gap_us is not None and (found.read_lag_us_p99 or 0.0) > gap_us
     merged = found.exact_share is not None and found.exact_share < EXACT_BOUND
     saturated = (
         (found.cpu_share or 0.0) > CPU_BOUND

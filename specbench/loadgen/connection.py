@@ -109,8 +109,8 @@ class Connection:
         except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
             return data
 
-    def read_tls(self, polled_ns: int, now_ns: int) -> list[Read]:
-        """Read all that TLS has; the stamp is the read, in doubt since the poll before."""
+    def read_tls(self, quiet_ns: int, now_ns: int) -> list[Read]:
+        """Read all that TLS has; there is no kernel stamp for it."""
         reads: list[Read] = []
         while True:
             try:
@@ -119,7 +119,7 @@ class Connection:
                 return reads
             except ssl.SSLEOFError:
                 data = b""
-            reads.append((data, None, polled_ns, now_ns))
+            reads.append((data, [], 0, now_ns, quiet_ns))
             if not data:
                 return reads
 

@@ -143,14 +143,17 @@ class Exchange:
             record.intended_ns = self.intended_ns - self.origin_ns
         if self.written_ns is not None:
             record.written_ns = self.written_ns - self.origin_ns
+            if record.first_byte_ns is not None:
+                # Descheduled between the send and its clock reading: the answer was faster.
+                record.written_ns = min(record.written_ns, record.first_byte_ns)
         gone = status in ("aborted", "failed") and reason != "closed_early"
         stopped = self.stopped_ns - self.origin_ns
         record.end_ns = stopped if gone or not self._arrivals.last else self._arrivals.last
         self._conclude(status, reason, detail)
         self._reader.finish()
         self._arrivals.settle(record, tally)
-        if self.written_ns is not None and self.intended_ns is not None:
-            late = self.written_ns - self.intended_ns
+        if record.written_ns is not None:
+            late = record.written_ns - record.intended_ns
             tally.late.add(late)
             if self._arrivals.first_doubt is not None:
                 tally.ttft_doubt.add(late + self._arrivals.first_doubt)

@@ -72,10 +72,11 @@ class Loop:
         self._stalled_ns = int((job.stall_timeout_s or job.request_timeout_s) * 1e9)
         self._timeout_ns = int(job.request_timeout_s * 1e9)
         self._sampled = 0
+        self._quiet_ns = 0
 
     def run(self) -> None:
         """Drive until all is done, or the parent says abort."""
-        next_tick = polled = time.monotonic_ns()
+        next_tick = self._quiet_ns = time.monotonic_ns()
         while self._sending or self.in_flight or self._settling.waiting:
             now = time.monotonic_ns()
             if now >= next_tick:
@@ -86,9 +87,8 @@ class Loop:
             if self._settling.waiting or not self._supply.full:
                 until = now
             precise = self._pacer.scheduled and until == due
-            arrived = self._turn(until, precise=precise, polled_ns=polled)
-            polled = time.monotonic_ns()
-            self._send_due(polled)
+            arrived = self._turn(until, precise=precise)
+            self._send_due(time.monotonic_ns())
             if arrived < BUSY or self._settling.waiting > BACKLOG:
                 self._use_spare_time()
         self._settling.drain()
@@ -99,11 +99,13 @@ class Loop:
         self._finish_sending(time.monotonic_ns())
         self._abort_in_flight(detail)
 
-    def _turn(self, until_ns: int, *, precise: bool, polled_ns: int) -> int:
+    def _turn(self, until_ns: int, *, precise: bool) -> int:
         """Take what has arrived, and count it. This is the path that every event goes through."""
         connections = self._pool.by_fd
         wall, monotonic = time.time_ns, time.monotonic_ns
+        quiet_ns = self._quiet_ns
         ready = self._poller.wait(until_ns, precise=precise)
+        self._quiet_ns = monotonic()
         for fd, mask in ready:
             connection = connections.get(fd)
             if connection is None:
@@ -112,7 +114,7 @@ class Loop:
                 continue
             exchange = connection.stream
             if mask != READ or exchange is None:
-                self._slow(connection, mask, polled_ns)
+                self._slow(connection, mask, quiet_ns)
                 continue
             try:
                 data, ancillary, _, _ = connection.recvmsg(connection.room, ANCILLARY_BYTES)
@@ -122,7 +124,7 @@ class Loop:
                 self._broken(connection, error)
                 continue
             reads = exchange.reads
-            reads.append((data, ancillary, wall(), monotonic()))
+            reads.append((data, ancillary, wall(), monotonic(), quiet_ns))
             if (
                 exchange.lazy
                 and 7 < len(data) < READ_BYTES
@@ -136,7 +138,7 @@ class Loop:
                 self._answered(connection, exchange)
         return len(ready)
 
-    def _slow(self, connection: Connection, mask: int, polled_ns: int) -> None:
+    def _slow(self, connection: Connection, mask: int, quiet_ns: int) -> None:
         """Take everything but a plain read: opening, TLS, writing on, an idle connection's end."""
         exchange = connection.exchange
         if connection.state != "open":
@@ -149,7 +151,7 @@ class Loop:
         if connection.rest:
             self._write(connection, exchange)
         try:
-            reads = self._read(connection, polled_ns)
+            reads = self._read(connection, quiet_ns)
         except OSError as error:
             self._broken(connection, error)
             return
@@ -159,14 +161,14 @@ class Loop:
         if exchange.advance(reads[-1][0]):
             self._answered(connection, exchange)
 
-    def _read(self, connection: Connection, polled_ns: int) -> list[Read]:
+    def _read(self, connection: Connection, quiet_ns: int) -> list[Read]:
         if connection.tls is not None:
-            return connection.read_tls(polled_ns, time.monotonic_ns())
+            return connection.read_tls(quiet_ns, time.monotonic_ns())
         try:
             data, ancillary, _, _ = connection.recvmsg(connection.room, ANCILLARY_BYTES)
         except BlockingIOError:
             return []
-        return [(data, ancillary, time.time_ns(), time.monotonic_ns())]
+        return [(data, ancillary, time.time_ns(), time.monotonic_ns(), quiet_ns)]
 
     def _go_on_opening(self, connection: Connection) -> None:
         try:

@@ -5,6 +5,8 @@ import sys
 import time
 
 READ, WRITE = select.POLLIN, select.POLLOUT
+MAX_READY = 4096
+"""More than a worker has connections: what a poll does not name had nothing to read."""
 SPIN_NS = 150_000
 """The last stretch before a scheduled send is spun: a sleep may end that much late."""
 
@@ -37,7 +39,7 @@ class Poller:
 
     def _ready(self, timeout_ns: int) -> list[tuple[int, int]]:
         if isinstance(self._source, select.epoll):
-            return self._source.poll(timeout_ns / 1e9, 1024)
+            return self._source.poll(timeout_ns / 1e9, MAX_READY)
         return self._source.poll(timeout_ns / 1e6)
 
     def close(self) -> None:

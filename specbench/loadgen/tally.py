@@ -46,7 +46,8 @@ class WorkerSummary(msgspec.Struct, frozen=True, kw_only=True, tag="worker_summa
 
     Samples are in nanoseconds. `lag`: kernel stamp to read; `late`: intended send to its last byte
     written; `turnaround`: end of a reply to the next send of its slot; `ttft_doubt`, `gap_doubt`:
-    by how much a request's first chunk and its worst gap may be off for what this client knows.
+    by how much a request's first chunk and its worst gap may be off for what this client knows;
+    `gap`: the mean gap between the chunks of a request.
     """
 
     worker: int
@@ -70,6 +71,7 @@ class WorkerSummary(msgspec.Struct, frozen=True, kw_only=True, tag="worker_summa
     turnaround: list[int] = []
     ttft_doubt: list[int] = []
     gap_doubt: list[int] = []
+    gap: list[int] = []
     rtt: list[int] = []
     lag_max: int | None = None
     cpu_share: float = 0.0
@@ -90,6 +92,7 @@ class Tally:
         self.turnaround = Sampler()
         self.ttft_doubt = Sampler()
         self.gap_doubt = Sampler()
+        self.gap = Sampler(4096)
         self.rtt = Sampler(4096)
         self.kernel_reads = 0
         self.reads = 0
@@ -101,7 +104,7 @@ class Tally:
 
     def figures(self) -> dict[str, int | list[int] | None]:
         """Give all of it under the names of WorkerSummary."""
-        samplers = ("lag", "late", "turnaround", "ttft_doubt", "gap_doubt", "rtt")
+        samplers = ("lag", "late", "turnaround", "ttft_doubt", "gap_doubt", "gap", "rtt")
         counters = ("kernel_reads", "reads", "events", "event_reads", "exact_reads")
         return {
             **{name: list(getattr(self, name).values) for name in samplers},
