@@ -29,7 +29,7 @@ from specbench.model.load import (
 )
 
 Script = Callable[[socket.socket, int], None]
-"""Answers one request on a connection; the number counts requests of the server from 0."""
+"""Answers one request on a connection; the number is the request's in its drive, from 0."""
 
 HEAD = (
     b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
@@ -134,8 +134,8 @@ class Server:
                 while len(buffer) < length:
                     buffer += connection.recv(65536)
                 with self._lock:
-                    number = len(self.requests)
                     self.requests.append(head + b"\r\n\r\n" + buffer[:length])
+                number = int(head.split(b"X-Request-Id: ")[1].split(b"\r\n")[0].split(b"-")[-1])
                 buffer = buffer[length:]
                 self._script(connection, number)
 
@@ -208,6 +208,11 @@ def self_signed(folder: Path) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(path)
     return context
+
+
+def index_of(row: RequestRecord) -> int:
+    """Give the number of a row's request in its drive."""
+    return int(row.rid.rsplit("-", 1)[1])
 
 
 def rows(sink: Path) -> list[RequestRecord]:
