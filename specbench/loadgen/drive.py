@@ -42,8 +42,9 @@ def drive(
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     processes = choose_processes(job, cores or 1)
     drive_id = os.urandom(4).hex()
+    wanted = msgspec.structs.replace(job, keep_text=job.keep_text or job.retokenise)
     orders = [
-        Order(job=job, share=part, endpoint=endpoint, drive_id=drive_id, sink=os.fspath(sink))
+        Order(job=wanted, share=part, endpoint=endpoint, drive_id=drive_id, sink=os.fspath(sink))
         for part in (share or Share()).split(processes)
     ]
     crew = _Crew(orders)
@@ -56,6 +57,10 @@ def drive(
     finally:
         crew.stop()
     _check_reached(summaries, job)
+    if job.retokenise:
+        from specbench.loadgen.retokenise import retokenise  # noqa: PLC0415 - slow, rarely wanted
+
+        retokenise(sink, job, drive_id)
     yield report(summaries, start_unix_ns=unix_ns)
 
 

@@ -135,7 +135,8 @@ class Server:
                     buffer += connection.recv(65536)
                 with self._lock:
                     self.requests.append(head + b"\r\n\r\n" + buffer[:length])
-                number = int(head.split(b"X-Request-Id: ")[1].split(b"\r\n")[0].split(b"-")[-1])
+                named = head.partition(b"X-Request-Id: ")[2].partition(b"\r\n")[0]
+                number = int(named.rpartition(b"-")[2] or 0)
                 buffer = buffer[length:]
                 self._script(connection, number)
 

@@ -22,15 +22,19 @@ from specbench.model.load import (
     Target,
 )
 from tests.loadgen.scripted import (
+    DONE,
     GOOD,
     HEAD,
     chunk,
+    finish,
     good,
     make_job,
     rows,
     run,
     self_signed,
     serving,
+    stream,
+    word,
 )
 
 
@@ -397,6 +401,26 @@ def test_proxies_of_the_environment_are_used_only_when_asked(
     assert len(proxy.requests) == 2
     url = b"POST http://127.0.0.1:%d/v1/chat/completions HTTP/1.1" % server.port
     assert proxy.requests[0].startswith(url)
+
+
+def test_uncounted_rows_are_counted_by_the_tokenizer_only_when_asked(tmp_path: Path) -> None:
+    def script(connection: socket.socket, number: int) -> None:
+        if server.requests[-1].startswith(b"POST /tokenize "):
+            body = b'{"tokens":[1,2,3],"count":3}'
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        else:
+            connection.sendall(stream([word("abc"), finish(), DONE]))
+
+    with serving(script) as server:
+        job = make_job(tmp_path, f"http://127.0.0.1:{server.port}")
+        _, silent = run(job, tmp_path / "silent")
+        _, asked = run(msgspec.structs.replace(job, retokenise=True), tmp_path / "asked")
+
+    assert [(row.output_tokens, row.count_source) for row in silent] == [(None, "")] * 2
+    assert [(row.output_tokens, row.count_source) for row in asked] == [(3, "retokenised")] * 2
+    assert [(row.reason, row.text, row.chunk_tokens) for row in asked] == [
+        ("no_usage", None, [])
+    ] * 2
 
 
 def test_rows_are_appended_and_never_overwritten(tmp_path: Path) -> None:
