@@ -168,7 +168,8 @@ def main() -> None:
     if options.what == "throughput":
         show_throughput(cores[-1])
         return
-    with engine([], cores[-1]) as served:
+    # A small pool: the prefix cache is full after a few thousand requests, then nothing may grow.
+    with engine(["--max-total-tokens", "32768"], cores[-1]) as served:
         asyncio.run(many(served, options.requests))
 
 

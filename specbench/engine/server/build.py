@@ -90,7 +90,7 @@ def build_backend(args: Args, facts: Args, clock: Clock, faults: ServerFaults) -
         log_interval=int(args["decode_log_interval"]),
     )
     limits = Limits(
-        running=facts["running"],
+        running=facts["running"] * args["dp_size"],
         prefill_tokens=args["max_prefill_tokens"],
         width=max(1, statistics.width),
         chunk=args["chunked_prefill_size"],
@@ -99,7 +99,7 @@ def build_backend(args: Args, facts: Args, clock: Clock, faults: ServerFaults) -
     )
     machine = Machine(
         decoder=build_decoder(language, args),
-        pool=KvPool(facts["kv_tokens"], radix=not args["disable_radix_cache"]),
+        pool=KvPool(facts["kv_tokens"] * args["dp_size"], radix=not args["disable_radix_cache"]),
         clock=clock,
         pace=Pace(args["time_scale"]),
         shape=round_shape(args),

@@ -25,6 +25,7 @@ SPECULATION_S = 2.22e-3
 NO_OVERLAP_S = 0.6e-3
 TREE_NODE_S = 1.5e-6
 LINK_LATENCY_S = 8e-6
+EXPERT_BALANCE = 0.85
 BYTES_PER_WEIGHT = 2.0
 
 LATE_S = 1e-3
@@ -195,10 +196,14 @@ class Clock:
         return latency + float((memory**2 + compute**2) ** 0.5)
 
     def _weights(self, tokens: int) -> float:
-        """Bytes of the weights that a pass over `tokens` tokens touches: all of a dense model's."""
+        """Bytes of the weights that a pass over `tokens` tokens touches: all of a dense model's.
+
+        With expert parallelism the slowest rank holds more than its share of the experts used.
+        """
         dense = self.model.active
         share = 1 - (1 - self.model.active / self.model.total) ** max(tokens, 1)
-        return (dense + (self.model.total - dense) * share) * BYTES_PER_WEIGHT
+        experts = (self.model.total - dense) * share
+        return (dense + experts / (EXPERT_BALANCE if self.ep > 1 else 1.0)) * BYTES_PER_WEIGHT
 
     def _bandwidth(self) -> float:
         return self.gpu.bandwidth * BANDWIDTH_EFFICIENCY * self.tp
@@ -208,6 +213,8 @@ class Clock:
         stages = (self.pp - 1) * (LINK_LATENCY_S + hop)
         if self.tp == 1:
             return stages
+        if self.ep > 1:  # dispatch and combine between the ranks that hold the experts
+            stages += layers * 2 * LINK_LATENCY_S
         return stages + 2 * layers * (LINK_LATENCY_S + 2 * hop * (self.tp - 1) / self.tp)
 
 

@@ -129,3 +129,16 @@ def test_chunks_cost_at_least_the_whole(new: int, chunk: int) -> None:
 
     assert whole == B200.prefill_s(new, 0)
     assert B200.chunked_prefill_s(new, 0, chunk) >= whole * 0.999
+
+
+def test_expert_parallelism_costs_balance_and_exchange() -> None:
+    experts = MODELS["qwen3-30b-a3b"]
+    sharded = Clock(B200.gpu, experts, tp=4)
+    parallel = Clock(B200.gpu, experts, tp=4, ep=4)
+
+    assert parallel.step_s(PLAIN, 64, 0) > sharded.step_s(PLAIN, 64, 0)
+    assert sharded.step_s(PLAIN, 64, 0) > 1.2 * sharded.step_s(PLAIN, 1, 0)
+
+
+def test_data_parallel_replicas_share_the_requests() -> None:
+    assert Clock(B200.gpu, B200.model, dp=4).step_s(PLAIN, 64, 0) == B200.step_s(PLAIN, 16, 0)
