@@ -71,7 +71,7 @@ def first_token_sampled(server: Server, prompt: list[int]) -> str:
     for out in outs:
         ids = out["output_ids"]
         followers[ids[0]][tuple(ids[1:])] += 1
-    first, rest = max(followers.items(), key=lambda kv: sum(kv[1].values()))
+    _first, rest = max(followers.items(), key=lambda kv: sum(kv[1].values()))
     return (
         f"{len(followers)} first tokens in {len(outs)} draws; after the most frequent one "
         f"({sum(rest.values())} draws) {len(rest)} different continuations of 3 tokens"
@@ -125,9 +125,7 @@ def chunked_prefill(server: Server, long_ids: list[int]) -> str:
         server.flush()
         meta = server.score(long_ids, start)
         scores.append([e[0] for e in meta["input_token_logprobs"]][-32:])
-    worst = max(
-        abs(a - b) for other in scores[1:] for a, b in zip(scores[0], other, strict=True)
-    )
+    worst = max(abs(a - b) for other in scores[1:] for a, b in zip(scores[0], other, strict=True))
     return f"last 32 scores from three start positions differ by at most {worst:.4f} nat"
 
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
-from specbench.version import __version__
 from specbench.analysis.lossless.counters import accept_len
 from specbench.analysis.lossless.diagnosis import suspects
 from specbench.analysis.lossless.evidence import Evidence
@@ -19,6 +18,7 @@ from specbench.analysis.lossless.verdict import (
     tokens_needed,
 )
 from specbench.model.verdict import Claim, VerdictDocument, VerdictName
+from specbench.version import __version__
 from specbench.workflows.verify.conformance import integrity
 from specbench.workflows.verify.findings import write_findings
 from specbench.workflows.verify.handshake import Server

@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from specbench.version import __version__
 from specbench.analysis.lossless.gap import gaps
 from specbench.analysis.lossless.tokens import Floats
 from specbench.errors import InputError
+from specbench.version import __version__
 from specbench.workflows.verify.handshake import RANKS
 from specbench.workflows.verify.session import Session
 from specbench.workflows.verify.wire import Ask

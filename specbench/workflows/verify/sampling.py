@@ -183,7 +183,7 @@ def _open_tokens(
     draws: int,
 ) -> list[list[int]]:
     """Return, for each context, the verify-sampled tokens after the certain one."""
-    asks = [a for prefix in prefixes for a in _draws(prefix, 2, filters, draws)]
+    asks = [a for prefix in prefixes for a in _draws(session, prefix, 2, filters, draws)]
     answers = session.ask(asks)
     per_context = len(asks) // len(contexts)
     return [
@@ -208,7 +208,7 @@ def _prefilled(
     asks = [
         a
         for context, prefix in zip(contexts, prefixes, strict=True)
-        for a in _draws((*prefix, context.certain), 1, filters, draws)
+        for a in _draws(session, (*prefix, context.certain), 1, filters, draws)
     ]
     answers = session.ask(asks)
     per_context = len(asks) // len(contexts)
@@ -223,15 +223,17 @@ def _prefilled(
     ]
 
 
-def _draws(prefix: tuple[int, ...], length: int, filters: Filters, draws: int) -> list[Ask]:
-    return [
-        Ask(
-            ids=prefix,
-            max_tokens=length,
-            temperature=filters.temperature,
-            top_k=filters.top_k,
-            top_p=filters.top_p,
-            ignore_eos=True,
-            n=_DRAWS_PER_CALL,
-        )
-    ] * max(draws // _DRAWS_PER_CALL, 1)
+def _draws(
+    session: Session, prefix: tuple[int, ...], length: int, filters: Filters, draws: int
+) -> list[Ask]:
+    per_call = _DRAWS_PER_CALL if "n" in session.server.abilities else 1
+    ask = Ask(
+        ids=prefix,
+        max_tokens=length,
+        temperature=filters.temperature,
+        top_k=filters.top_k,
+        top_p=filters.top_p,
+        ignore_eos=True,
+        n=per_call,
+    )
+    return [ask] * max(draws // per_call, 1)

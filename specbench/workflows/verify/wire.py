@@ -134,8 +134,13 @@ def completions(
     """
     if dialect == "sglang":
         parts = answer if isinstance(answer, list) else [answer]
-        return [_sglang_completion(ask, part, (), draft_tokens) for part in parts]
-    return [_vllm_completion(ask, choice, (), answer) for choice in _field(answer, "choices", list)]
+        out = [_sglang_completion(ask, part, (), draft_tokens) for part in parts]
+    else:
+        choices = _field(answer, "choices", list)
+        out = [_vllm_completion(ask, choice, (), answer) for choice in choices]
+    if not out:
+        raise Malformed("no completion in the answer")
+    return out
 
 
 def streamed(
