@@ -1,0 +1,72 @@
+"""How often does the battery accuse a lossless server? Clean engines, many seeds.
+
+    python benchmarks/false_alarms.py --seeds 200
+
+Each run verifies a clean decoder in this process (budget quick; chain and tree in turn, noise 0 to
+0.05 nat in turn). Prints every run and, at the end, the number of accusations with its exact upper
+limit. Results go to benchmarks/results/false_alarms.jsonl; an interrupted benchmark goes on.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+from engine_client import EngineClient
+from fault_matrix import SHAPES
+
+from specbench.engine.lm import load_language
+from specbench.stats.counts import poisson_upper
+from specbench.workflows.verify.battery import run_battery
+from specbench.workflows.verify.events import VerdictReady
+from specbench.workflows.verify.options import VerifyOptions
+
+RESULTS = Path(__file__).parent / "results" / "false_alarms.jsonl"
+NOISE = (0.0, 0.01, 0.02, 0.05)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=200)
+    parser.add_argument("--budget", default="quick")
+    parser.add_argument("--seconds", type=float, default=1e9, help="start no run after this")
+    options = parser.parse_args()
+    lines = RESULTS.read_text().splitlines() if RESULTS.exists() else []
+    rows = [r for r in map(json.loads, lines) if r["budget"] == options.budget]
+    done = {r["seed"] for r in rows}
+    language, start = load_language(), time.monotonic()
+    for seed in range(options.seeds):
+        if seed in done or time.monotonic() - start > options.seconds:
+            continue
+        shape, noise = list(SHAPES)[seed % 2], NOISE[seed // 2 % 4]
+        client = EngineClient(language, SHAPES[shape], noise_sd=noise, seed=seed)
+        events = list(run_battery(client, VerifyOptions(budget=options.budget, seed=seed)))
+        assert isinstance(events[-1], VerdictReady)
+        document = events[-1].document
+        row = {
+            "seed": seed,
+            "shape": shape,
+            "noise": noise,
+            "budget": options.budget,
+            "verdict": document.verdict,
+            "reason": document.reason[:200],
+            "integrity": len(document.integrity),
+            "smallest_p": min((c.p for c in document.claims if c.p is not None), default=None),
+            "tokens": document.stats["generated_tokens"],
+        }
+        rows.append(row)
+        RESULTS.parent.mkdir(exist_ok=True)
+        with RESULTS.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+        print(row, flush=True)
+    accused = sum(r["verdict"] == "violated" or r["integrity"] > 0 for r in rows)
+    held = sum(r["verdict"] == "holds" for r in rows)
+    print(
+        f"{accused} of {len(rows)} clean servers accused (95 % upper limit "
+        f"{100 * poisson_upper(accused, 0.95) / max(len(rows), 1):.2f} %), {held} hold, "
+        f"{len(rows) - accused - held} inconclusive"
+    )
+
+
+if __name__ == "__main__":
+    main()
