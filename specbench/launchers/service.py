@@ -147,13 +147,13 @@ class RunningService:
         try:
             self._book.absorb()
             status = self._process.ended()
+            self._book.absorb(final=status is not None)
         except HostError as error:
             return self._unreachable(error)
         self._unreachable_since = None
-        if status is not None:
-            self._book.absorb(final=True)
-            return self._book.diagnose(exit_status=status)
-        return self._book.diagnose(exit_status=None) if self._book.fatal else None
+        if status is None and not self._book.fatal:
+            return None
+        return self._book.diagnose(exit_status=status)
 
     def flush(self) -> bool:
         """Empty the prefix cache and reset the server's accept statistics; False if it refused."""
@@ -184,18 +184,15 @@ class RunningService:
         reported = started
         bound = False
         while True:
-            for progress in self._book.absorb():
+            for progress in self._observe():
                 reported = time.monotonic()
                 yield self._progress(
                     progress.phase, fraction=progress.fraction, detail=progress.detail
                 )
-            self._fail_if_broken()
             now = time.monotonic()
             if now - started > self._patience.load_timeout_s:
                 raise self._stalled("load_timeout", f"not ready after {now - started:.0f} s")
-            still_s = stillness.measure(now, self._book.bytes_read)
-            if still_s > self._patience.stall_s:
-                raise self._stalled("stuck", f"no sign of work for {still_s:.0f} s")
+            self._fail_if_stuck(stillness, now)
             bound = bound or bool(self._client.ask("GET", "/model_info", timeout_s=2.0).status)
             if bound and self._client.health(timeout_s=HEALTH_TIMEOUT_S) == "ready":
                 return
@@ -203,6 +200,30 @@ class RunningService:
                 reported = now
                 yield self._progress("warmup" if bound else self._clock.phase)
             time.sleep(self._patience.poll_s)
+
+    def _observe(self) -> list[LoadProgress]:
+        """Read the log and see that the process lives.
+
+        A host that is out of reach is waited for, up to `unreachable_s`. Raises LoadFailed.
+        """
+        try:
+            progress = self._book.absorb()
+            self._fail_if_broken()
+        except HostError as error:
+            failure = self._unreachable(error)
+            if failure is not None:
+                raise self._failed(failure) from error
+            return []
+        self._unreachable_since = None
+        return progress
+
+    def _fail_if_stuck(self, stillness: Stillness, now: float) -> None:
+        if self._unreachable_since is not None:
+            stillness.excuse(now)
+            return
+        still_s = stillness.measure(now, self._book.bytes_read)
+        if still_s > self._patience.stall_s:
+            raise self._stalled("stuck", f"no sign of work for {still_s:.0f} s")
 
     def _identify(
         self, server_info: Mapping[str, Any], model_info: Mapping[str, Any]

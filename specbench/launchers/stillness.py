@@ -32,6 +32,11 @@ class Stillness:
             self._look(now_s)
         return now_s - self._sign_s
 
+    def excuse(self, now_s: float) -> None:
+        """Begin anew: while the host was out of reach nothing could be seen."""
+        self._sign_s = self._asked_s = now_s
+        self._work = None
+
     def _look(self, now_s: float) -> None:
         newest = self._ask()
         elapsed_s = now_s - self._asked_s

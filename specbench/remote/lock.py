@@ -101,7 +101,10 @@ class HostLock:
         return self._shell.exists(self._path)
 
     def _create(self, purpose: str) -> bool:
-        """Create the file in one step; `set -C` makes the shell refuse one that exists."""
+        """Write the file aside and link it into place: complete or not at all, and never twice.
+
+        Raises HostError where nothing can be written.
+        """
         pid, started = _self()
         holder = Holder(
             user=getpass.getuser(),
@@ -113,18 +116,27 @@ class HostLock:
             since_unix_s=time.time(),
             token=secrets.token_hex(8),
         )
-        script = 'umask 022; set -C; cat > "$1"'
-        argv = ["sh", "-c", script, "sh", self._path]
+        aside = f"{self._path}.{holder.token}"
+        script = 'umask 022; set -C; cat > "$2" && ln -T "$2" "$1"; s=$?; rm -f "$2"; exit $s'
+        argv = ["sh", "-c", script, "sh", self._path, aside]
         done = self._shell.run(argv, input=msgspec.json.encode(holder))
+        if not done.ok and not self._is_there():
+            raise HostError(
+                f"cannot write the lock {self._path}: {done.complaint}", where=self._shell.name
+            )
         self._held = done.ok
         return done.ok
+
+    def _is_there(self) -> bool:
+        """Whether the name is taken, if only by a link that leads nowhere."""
+        return self._shell.run(["ls", "-d", self._path]).ok
 
     def _refused(self, holder: Holder | None) -> HostError:
         if holder is None:
             return HostError(
                 f"cannot take the lock {self._path}",
                 where=self._shell.name,
-                hint="a damaged or foreign file, or a full disk; if nobody measures here: "
+                hint="a damaged or foreign file; if nobody measures here: "
                 "specbench hosts restore --break-lock",
             )
         return HostError(

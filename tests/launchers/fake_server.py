@@ -118,6 +118,10 @@ def main() -> None:
             time.sleep(3600)
         case "exits-silently":
             sys.exit(3)
+        case "slow":
+            for second in range(10):
+                say(f"Capturing batches (bs=1):  {second}0%|#| {second}/10 [00:01<00:09]")
+                time.sleep(1)
     say("\n".join(lines[9:]))
     server = ThreadingHTTPServer((options.host, options.port), Answers)
     say(f"Uvicorn running on http://{options.host}:{options.port}")

@@ -1,0 +1,195 @@
+"""Throw-away hosts in namespaces of this machine: real systemd, journald, sshd and sudo.
+
+Each has an address, a disk in memory and boots of its own. Needs root, Linux, mmdebstrap and
+iproute2. The namespaces keep tests tidy; they are no security boundary.
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.testhosts.image import image
+
+NETWORK = "10.214"
+BOOT_S = 60.0
+NEEDED = ("mmdebstrap", "ip", "unshare", "ssh", "ssh-keygen", "chroot", "mount")
+
+CLIENT = """\
+Host {name}
+    HostName {address}
+    User ops
+    IdentityFile {folder}/key
+    IdentitiesOnly yes
+    UserKnownHostsFile {folder}/known_hosts
+    GlobalKnownHostsFile /dev/null
+"""
+
+
+def missing() -> str | None:
+    """Say why test hosts cannot run here, or None where they can."""
+    if os.uname().sysname != "Linux" or os.geteuid() != 0:
+        return "test hosts need root on Linux"
+    absent = [name for name in NEEDED if shutil.which(name) is None]
+    if absent:
+        return f"test hosts need {', '.join(absent)} (Debian: mmdebstrap iproute2 openssh-client)"
+    return None
+
+
+class TestHost:
+    """One host. `cut` makes it vanish from the network: packets to it are lost without a word."""
+
+    __test__ = False  # not a test, whatever pytest thinks of the name
+
+    def __init__(self, folder: Path, number: int) -> None:
+        self.name = f"h{number}"
+        self.folder = folder / self.name
+        self.address = f"{NETWORK}.{number}.2"
+        self._gateway = f"{NETWORK}.{number}.1"
+        self._link = f"sbt{number}"
+        self._netns = f"specbench-{os.getpid()}-{number}"
+        self._init: subprocess.Popen[bytes] | None = None
+        self._lab = folder
+
+    def create(self) -> None:
+        """Make disk, keys and network."""
+        disk = self.folder / "disk"
+        disk.mkdir(parents=True)
+        _run("mount", "-t", "tmpfs", "-o", "size=256m", "tmpfs", str(disk))
+        for name in ("upper/etc/ssh", "upper/home/ops/.ssh", "upper/home/admin/.ssh", "work"):
+            (disk / name).mkdir(parents=True)
+        key = disk / "upper/etc/ssh/ssh_host_ed25519_key"
+        _run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key))
+        for number, user in ((1000, "ops"), (1001, "admin")):
+            home = disk / f"upper/home/{user}"
+            shutil.copy(self._lab / "key.pub", home / ".ssh/authorized_keys")
+            for path in (home, home / ".ssh", home / ".ssh/authorized_keys"):
+                os.chown(path, number, number)
+        public = key.with_suffix(".pub").read_text()
+        with (self._lab / "known_hosts").open("a") as known:
+            known.write(f"{self.address} {public}")
+        with (self._lab / "ssh_config").open("a") as config:
+            config.write(CLIENT.format(name=self.name, address=self.address, folder=self._lab))
+        self._make_network()
+
+    def boot(self) -> None:
+        """Boot, and wait until sshd answers."""
+        groups = _cgroups(self._netns)
+        for group in groups:
+            group.mkdir(parents=True, exist_ok=True)
+        enter = "".join(f"echo $$ > {group}/cgroup.procs; " for group in groups)
+        script = str(Path(__file__).with_name("boot.sh"))
+        words = ["ip", "netns", "exec", self._netns, "unshare", "--pid", "--fork"]
+        words += ["--kill-child", "--mount", "--uts", "--ipc", "--cgroup", "sh", script]
+        words += [self.name, str(image()), str(self.folder), str(uuid.uuid4())]
+        with (self.folder / "console.log").open("ab") as console:
+            self._init = subprocess.Popen(
+                ["sh", "-c", enter + 'exec "$@"', "sh", *words],
+                stdin=subprocess.DEVNULL, stdout=console, stderr=console, start_new_session=True,
+            )  # fmt: skip
+        deadline = time.monotonic() + BOOT_S
+        while not self._answers():
+            if time.monotonic() > deadline or self._init.poll() is not None:
+                log = (self.folder / "console.log").read_text(errors="replace")
+                raise RuntimeError(f"{self.name} did not boot:\n{log[-3000:]}")
+            time.sleep(0.1)
+
+    def power_off(self) -> None:
+        """Pull the plug."""
+        if self._init is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._init.pid, signal.SIGKILL)
+            self._init.wait()
+            self._init = None
+
+    def cut(self) -> None:
+        """Lose every packet to the host, by sending them to nobody's hardware address."""
+        nobody = "02:00:00:00:00:01"
+        _run("ip", "neigh", "replace", self.address, "lladdr", nobody, "dev", self._link,
+             "nud", "permanent")  # fmt: skip
+
+    def heal(self) -> None:
+        """End a cut."""
+        _run("ip", "neigh", "del", self.address, "dev", self._link)
+
+    def fill_disk(self) -> None:
+        """Leave no space on the host's disk."""
+        with contextlib.suppress(OSError), (self.folder / "disk/upper/filler").open("wb") as filler:
+            while True:
+                filler.write(bytes(2**20))
+
+    def free_disk(self) -> None:
+        """Give the space back."""
+        (self.folder / "disk/upper/filler").unlink()
+
+    def run(self, *words: str, user: str = "ops") -> str:
+        """Run a command by the ordinary ssh client; return its output."""
+        ssh = ["ssh", "-F", str(self._lab / "ssh_config"), "-l", user, self.name, "--", *words]
+        done = subprocess.run(ssh, capture_output=True, text=True, timeout=60, check=False)
+        if done.returncode:
+            raise RuntimeError(f"{words} on {self.name}: {done.returncode}: {done.stderr}")
+        return done.stdout
+
+    def destroy(self) -> None:
+        """Take everything down."""
+        self.power_off()
+        _run("umount", "-l", str(self.folder / "disk"), check=False)
+        _run("ip", "netns", "del", self._netns, check=False)
+        _run("ip", "link", "del", self._link, check=False)
+        for group in _cgroups(self._netns):
+            for folder in sorted(group.glob("**/"), reverse=True):
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
+
+    def _make_network(self) -> None:
+        inside = ("ip", "-n", self._netns)
+        _run("ip", "netns", "add", self._netns)
+        _run("ip", "link", "add", self._link, "type", "veth", "peer", "eth0", "netns", self._netns)
+        _run("ip", "addr", "add", f"{self._gateway}/30", "dev", self._link)
+        _run("ip", "link", "set", self._link, "up")
+        _run(*inside, "addr", "add", f"{self.address}/30", "dev", "eth0")
+        for device in ("eth0", "lo"):
+            _run(*inside, "link", "set", device, "up")
+
+    def _answers(self) -> bool:
+        with contextlib.suppress(OSError), socket.create_connection((self.address, 22), 1) as probe:
+            return probe.recv(4) == b"SSH-"
+        return False
+
+
+@contextlib.contextmanager
+def lab(folder: Path, count: int) -> Iterator[list[TestHost]]:
+    """Run hosts; whatever happens, nothing of them stays."""
+    _run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "key"))
+    hosts = [TestHost(folder, number) for number in range(1, count + 1)]
+    with contextlib.ExitStack() as stack:
+        for host in hosts:
+            stack.callback(host.destroy)
+            host.create()
+            host.boot()
+        yield hosts
+
+
+def _cgroups(name: str) -> list[Path]:
+    """Folders of a host in each hierarchy that boot.sh mounts, below this process's own."""
+    base = Path("/sys/fs/cgroup")
+    if (base / "cgroup.controllers").exists():
+        own = next(line[3:] for line in _own_groups() if line.startswith("0::"))
+        return [base / own.strip("/") / name]
+    return [base / hierarchy / name for hierarchy in ("systemd", "cpuacct", "unified")]
+
+
+def _own_groups() -> list[str]:
+    return Path("/proc/self/cgroup").read_text().splitlines()
+
+
+def _run(*words: str, check: bool = True) -> None:
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    if check and done.returncode:
+        raise RuntimeError(f"{' '.join(words)}: {done.stderr.strip()}")
