@@ -1,5 +1,7 @@
 """Which factors concern which algorithm, and what a matrix's expressions say of a cell."""
 
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -8,6 +10,8 @@ from specbench.model.matrix import LOAD_FACTORS, REQUEST_FACTORS, Level, Matrix
 from specbench.model.template import compile_template
 
 Levels = dict[str, Level]
+Key = tuple[Level, ...]
+Rule = Callable[[Key], bool]
 DRIVEN = LOAD_FACTORS | REQUEST_FACTORS
 
 
@@ -71,14 +75,14 @@ class Design:
         return tuple((name, parse(text)) for name, text in self.matrix.when.items())
 
     @cached_property
-    def exclude(self) -> tuple[Expression, ...]:
-        """Expressions of which none may hold."""
-        return tuple(map(parse, self.matrix.exclude))
+    def exclude(self) -> tuple[Rule, ...]:
+        """Rules of which none may hold."""
+        return tuple(_rule(parse(text), self.names) for text in self.matrix.exclude)
 
     @cached_property
-    def keep(self) -> tuple[Expression, ...]:
-        """Expressions of which one must hold, if there are any."""
-        return tuple(map(parse, self.matrix.keep))
+    def keep(self) -> tuple[Rule, ...]:
+        """Rules of which one must hold, if there are any."""
+        return tuple(_rule(parse(text), self.names) for text in self.matrix.keep)
 
     def collapsed(self, levels: Levels) -> Levels:
         """Return levels in which every factor that does not apply is None; idempotent."""
@@ -95,8 +99,30 @@ class Design:
                     settled = False
         return result
 
-    def wanted(self, levels: Levels) -> bool:
-        """Whether include's expressions keep a cell and exclude does not take it out."""
-        if self.keep and not any(expression.holds(levels) for expression in self.keep):
+    def wanted(self, key: Key) -> bool:
+        """Whether include's expressions keep a cell (its levels in order) and exclude leaves it."""
+        if self.keep and not any(rule(key) for rule in self.keep):
             return False
-        return not any(expression.holds(levels) for expression in self.exclude)
+        return not any(rule(key) for rule in self.exclude)
+
+
+def picker(places: list[int]) -> Callable[[Key], Key]:
+    """Return a function that picks these places of a key, at the speed of C where it can."""
+    if len(places) > 1:
+        return operator.itemgetter(*places)
+    return lambda key: tuple([key[at] for at in places])
+
+
+def _rule(expression: Expression, names: tuple[str, ...]) -> Rule:
+    """Evaluate an expression once for each combination of the levels that it asks for."""
+    asked = list(dict.fromkeys(name for name, _ in expression.names))
+    pick = picker([names.index(name) for name in asked])
+    known: dict[Key, bool] = {}
+
+    def holds(key: Key) -> bool:
+        part = pick(key)
+        if part not in known:
+            known[part] = expression.holds(dict(zip(asked, part, strict=True)))
+        return known[part]
+
+    return holds

@@ -13,7 +13,7 @@ from specbench.model.expression import ExpressionError, parse
 from specbench.model.load import Closed, Open, Sampling, Shape
 from specbench.model.matrix import Cell, Level, Matrix, WorkloadOptions
 from specbench.model.plan import LaunchSpec
-from specbench.planning.design import Design, Levels
+from specbench.planning.design import Design, Key, Levels, picker
 from specbench.planning.identity import digest, joined
 from specbench.planning.render import InvalidReason, Renderer
 
@@ -22,7 +22,6 @@ STAGGER_S_PER_SLOT = 0.02
 LONGEST_STAGGER_S = 2.0
 
 Origin = Literal["matrix", "include", "control"]
-Key = tuple[Level, ...]
 
 
 def expand(
@@ -68,12 +67,12 @@ def _levels(design: Design) -> dict[Key, Origin]:
             if plain:
                 found[values] = "matrix"
                 continue
-            levels = dict(zip(design.names, values, strict=True))
+            key = values
             if design.when:
-                levels = design.collapsed(levels)
-                values = tuple(levels.values())  # noqa: PLW2901 - the collapsed ones
-            if design.wanted(levels):
-                found[values] = "matrix"
+                levels = design.collapsed(dict(zip(design.names, values, strict=True)))
+                key = tuple(levels.values())
+            if design.wanted(key):
+                found[key] = "matrix"
     for cells in design.matrix.include:
         factors = {**design.matrix.factors, **cells}
         for algorithm in map(str, factors["algorithm"]):
@@ -168,14 +167,14 @@ class _Namer:
         self.launches: dict[Key, _Launch] = {}
         self.driven: dict[Key, _Driven] = {}
         names = design.names
-        self.launch_at = [names.index(name) for name in design.launch_names]
-        self.driven_at = [names.index(name) for name in design.driven_names]
+        self.launch_of = picker([names.index(name) for name in design.launch_names])
+        self.driven_of = picker([names.index(name) for name in design.driven_names])
         self.is_sglang = design.matrix.server.engine == "sglang"
         self.model = digest(design.matrix.model)
 
     def cell(self, key: Key, origin: Origin) -> Cell:
-        launch_key = tuple([key[at] for at in self.launch_at])
-        driven_key = tuple([key[at] for at in self.driven_at])
+        launch_key = self.launch_of(key)
+        driven_key = self.driven_of(key)
         launch = self.launches.get(launch_key) or self._launch(launch_key)
         driven = self.driven.get(driven_key) or self._drive(driven_key)
         return Cell(

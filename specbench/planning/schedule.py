@@ -201,4 +201,4 @@ def _key(cell: Cell, host: str, launch: int, replicate: int, kind: str) -> str:
     levels = cell.definition["launch levels"]
     if kind == "timed":
         levels += cell.definition["load levels"]
-    return joined(levels, host, str(launch), str(replicate), kind)
+    return f"{levels}/{host}/{launch}/{replicate}/{kind}"
