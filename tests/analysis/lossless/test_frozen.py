@@ -1,18 +1,18 @@
 import numpy as np
 
-from specbench.analysis.lossless.frozen import find_contexts, one_sample, two_sample
+from specbench.analysis.lossless.frozen import Context, find_contexts, one_sample, two_sample
 from tests.analysis.lossless.synthetic import emit, perturb
 
 ROW = np.array([0.4, 0.25, 0.15, 0.1, 0.06, 0.03, 0.01])
 
 
-def contexts(n: int) -> list:
+def contexts(n: int) -> list[Context]:
     found = find_contexts(emit(20_000, np.random.default_rng(1)), n)
     assert len(found) == n
     return found
 
 
-def draw(context, n: int, rng: np.random.Generator, bias: float = 0.0) -> list[int]:
+def draw(context: Context, n: int, rng: np.random.Generator, bias: float = 0.0) -> list[int]:
     """Sample the open token; `bias` moves mass from the second to the third rank."""
     p = np.append(context.probs, max(1 - context.probs.sum(), 0))
     moved = bias * p[1]
@@ -39,7 +39,7 @@ def test_honest_draws_with_frozen_kernel_noise_are_not_rejected() -> None:
     assert small <= 3
 
 
-def _noisy(context, rng: np.random.Generator) -> np.ndarray:
+def _noisy(context: Context, rng: np.random.Generator) -> np.ndarray:
     p = np.append(context.probs, max(1 - context.probs.sum(), 1e-9))
     return perturb(p / p.sum(), 0.03, rng)
 

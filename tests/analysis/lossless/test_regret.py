@@ -45,7 +45,8 @@ def test_heavy_tailed_control_widens_the_margins_and_is_not_in_excess_of_itself(
 
     margins = margins_from_control(control)
 
-    assert margins.hard >= 3.0 and margins.soft >= 0.3
+    assert margins.hard >= 3.0
+    assert margins.soft >= 0.3
     assert excess_over_control(other, control, margins.soft) > 0.01
     assert excess_over_control(other + (rng.random(5000) < 0.03) * 5, control, margins.soft) < 1e-9
 
@@ -73,7 +74,8 @@ def test_exact_penalties_leave_no_regret_and_stale_ones_are_explained_by_the_rou
     late, explained = penalised_regret(penalised(stale=True), 1.0, round_start)
 
     assert exact.max() == 0
-    assert late.max() > 0.5 and explained.max() == 0
+    assert late.max() > 0.5
+    assert explained.max() == 0
 
 
 def test_joining_keeps_requests_apart() -> None:

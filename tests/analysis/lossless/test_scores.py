@@ -70,7 +70,8 @@ def test_excess_greedy_is_unbiased_for_a_mixture_with_the_favourite() -> None:
 
     estimate = scores.excess_greedy_pct(atoms, 0.99)
 
-    assert estimate.low < 10 < estimate.high and estimate.low > 2
+    assert estimate.low < 10 < estimate.high
+    assert estimate.low > 2
 
 
 def test_greedy_verification_is_rejected_within_two_hundred_tokens() -> None:
@@ -78,7 +79,8 @@ def test_greedy_verification_is_rejected_within_two_hundred_tokens() -> None:
 
     p = scores.favourite(shape(tokens, Filters())).p
 
-    assert p is not None and p < 1e-6
+    assert p is not None
+    assert p < 1e-6
 
 
 def test_reused_coins_show_as_serial_correlation() -> None:
@@ -93,7 +95,8 @@ def test_reused_coins_show_as_serial_correlation() -> None:
 
     p = scores.serial(atoms, scores.pit(atoms, rng(10)), 1).p
 
-    assert p is not None and p < 1e-6
+    assert p is not None
+    assert p < 1e-6
 
 
 def test_tokens_beyond_top_k_by_a_margin_are_violations_and_near_ties_are_not() -> None:
@@ -132,7 +135,8 @@ def test_shaped_rows_are_distributions_that_allow_their_own_token(
 
     assert np.allclose(atoms.probs.sum(axis=1), 1)
     assert (atoms.probs[np.arange(len(atoms)), atoms.chosen] > 0).all()
-    assert len(atoms) <= len(tokens) and atoms.probs.shape[1] < VOCAB
+    assert len(atoms) <= len(tokens)
+    assert atoms.probs.shape[1] < VOCAB
 
 
 @settings(max_examples=50, deadline=None)

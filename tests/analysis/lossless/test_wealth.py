@@ -28,7 +28,8 @@ def test_greedy_sampling_makes_the_bettor_rich_within_a_hundred_tokens() -> None
 
     found = wealth(shape(tokens, Filters()), tokens.logp, VOCAB, 0.004)
 
-    assert found.crossed_at is not None and found.crossed_at < 100
+    assert found.crossed_at is not None
+    assert found.crossed_at < 100
     assert "greedy" in found.best or "temperature" in found.best
 
 
