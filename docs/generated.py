@@ -21,15 +21,22 @@ from specbench.report.glossary import COLUMNS
 MARK = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
 
 
+FOLDERS = {
+    "How to": "how-to",
+    "Reference": "reference",
+    "Explanation": "explanation",
+    "Decisions": "adr",
+}
+
+
 def on_config(config: Any) -> Any:
-    """Put every explanation and every decision into the navigation (called by MkDocs)."""
+    """Put every page of a folder into the navigation, listed ones first (called by MkDocs)."""
     root = Path(config["docs_dir"])
     for entry in config["nav"]:
-        for title, folder in (("Explanation", "explanation"), ("Decisions", "adr")):
+        for title, folder in FOLDERS.items():
             if isinstance(entry, dict) and title in entry:
-                entry[title] = [
-                    str(page.relative_to(root)) for page in sorted((root / folder).glob("*.md"))
-                ]
+                pages = (str(p.relative_to(root)) for p in sorted((root / folder).glob("*.md")))
+                entry[title] = list(dict.fromkeys([*(entry[title] or []), *pages]))
     return config
 
 
@@ -110,7 +117,7 @@ def _factors(properties: dict[str, Any]) -> Iterator[str]:
         )
 
 
-def _key(name: str, spec: dict[str, Any], required: bool) -> str:  # noqa: FBT001 - one table row
+def _key(name: str, spec: dict[str, Any], required: bool) -> str:
     default = f"`{spec['default']}`" if "default" in spec else ("required" if required else "")
     meaning = _text(spec.get("description", ""))
     return f"| `{name}` | {_text(_type(spec))} | {_text(default)} | {meaning} |"

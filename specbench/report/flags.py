@@ -63,6 +63,11 @@ FLAGS: dict[str, Flag] = {
         advice="compare server_info.json of the block with its launch command",
         pitfall="O1",
     ),
+    "wrong_model": Flag(
+        meaning="the server held another model than the matrix names",
+        advice="check the model path and the served name on the host",
+        pitfall="O1",
+    ),
     "greedy_fallback": Flag(
         meaning="the server decoded greedily although a temperature above 0 was asked for",
         advice="use a device or algorithm whose verification samples",
@@ -124,6 +129,11 @@ FLAGS: dict[str, Flag] = {
         pitfall="M16",
     ),
     "gpu_shared": Flag(
+        meaning="another process used the GPU during the trial",
+        advice="wait for the machine to be free, or reserve it",
+        pitfall="O9",
+    ),
+    "foreign_load": Flag(
         meaning="another process used the GPU during the trial",
         advice="wait for the machine to be free, or reserve it",
         pitfall="O9",

@@ -17,7 +17,8 @@ COLUMNS: dict[str, str] = {
     "tok_s": "output tokens counted by the server / wall time of the trial, tokens a second",
     "tok_s_window": "the same inside the steady window, with requests in flight at the target",
     "tok_s_user": "median over requests of 1000 / tpot_ms, tokens a second",
-    "ttft_ms_p50": "from the intended send to the first chunk with content or reasoning, median, ms",
+    "ttft_ms_p50": "from the intended send to the first chunk with content or reasoning,"
+    " median, ms",
     "ttft_ms_p99": "the same, 99th percentile, ms",
     "tpot_ms_p50": "(last token - first token) / (n - n in the first chunk), median, ms",
     "tpot_ms_p99": "the same, 99th percentile, ms",
@@ -25,7 +26,7 @@ COLUMNS: dict[str, str] = {
     " holds several tokens",
     "e2e_ms_p50": "from the intended send to the end of the stream, median, ms",
     "e2e_ms_p99": "the same, 99th percentile, ms",
-    "accept_len": "1 + accepted drafts / verify steps, pooled over requests; 1.0 for plain decoding",
+    "accept_len": "1 + accepted drafts / verify steps, pooled over requests; plain decoding is 1.0",
     "accept_len_request_mean": "mean over requests of the same",
     "accept_len_server": "what the server itself reports, kept for reconciliation",
     "verify_steps": "verify steps of all measured requests; decode steps for plain decoding",

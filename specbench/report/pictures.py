@@ -69,7 +69,7 @@ def paint(name: str, evidence: Evidence) -> Picture | None:
         return None
     with theme.using("light"):
         figure = draw(evidence)
-        caption = figure.get_supxlabel()
+        caption = " ".join(figure.get_supxlabel().split())
         light_png = theme.png(figure)
         theme.freeze(figure)
         light_svg = theme.svg(figure)

@@ -1,6 +1,7 @@
 """How plots look: one light and one dark theme, readable without colour."""
 
 import re
+import textwrap
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -167,8 +168,10 @@ def figure_of(axes: Axes) -> Figure:
 
 def caption(figure: Figure, text: str) -> None:
     """Write the caption under a figure: n, units' meaning, held factors."""
+    letters = round(15.5 * figure.get_figwidth())  # of 8 points, in this font
+    lines = textwrap.fill(text, letters)
     figure.supxlabel(
-        text, x=0.01, ha="left", fontsize=8, color=current().faint, wrap=True, fontweight="normal"
+        lines, x=0.01, ha="left", fontsize=8, color=current().faint, fontweight="normal"
     )
 
 

@@ -44,8 +44,9 @@ def test_failed_trials_are_not_drawn() -> None:
 def test_the_caption_says_n_and_what_was_held() -> None:
     figure = plots.overview(table(grid(temperatures=(0.0,))))
 
-    assert "n = 54 trials in 6 launches" in figure.get_supxlabel()
-    assert "temperature=0" in figure.get_supxlabel()
+    caption = " ".join(figure.get_supxlabel().split())
+    assert "n = 54 trials in 6 launches" in caption
+    assert "temperature=0" in caption
 
 
 def test_variants_of_an_algorithm_differ_without_colour() -> None:
