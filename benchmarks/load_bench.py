@@ -3,8 +3,9 @@
     python benchmarks/load_bench.py [--streams 1,16,64,256,512,2048] [--gap-ms 10] [--repeats 3]
 
 Server on CPU 0 at real-time priority where allowed, clients on CPU 1 (--pin; all of a client's
-processes). A peer is measured where it is installed: `sglang.bench_serving` (pip install sglang).
-Read ratios inside one table: a shared machine's absolute figures move by tens of per cent.
+processes). The peer is SGLang's Rust client, which its wheel carries and which runs without the
+rest: `pip download --no-deps sglang`, then --peer WHEEL. It drives /generate, the others the chat
+API. Read ratios inside one table: a shared machine's figures move by tens of per cent.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -52,6 +54,13 @@ def main() -> None:
             clients[f"specbench x{options.processes}"] = lambda port, streams: _ours(
                 folder, port, streams, options, options.processes
             )
+        if options.peer:
+            with zipfile.ZipFile(options.peer) as wheel:
+                name = next(each for each in wheel.namelist() if "/_bench." in each)
+                extension = wheel.extract(name, folder)
+            clients["sglang (Rust)"] = lambda port, streams: _rust(
+                extension, folder, port, streams, options
+            )
         rows = [
             _median(
                 [
@@ -88,6 +97,7 @@ def _options() -> argparse.Namespace:
         help="of the clients; the server is at real-time priority where allowed",
     )
     parser.add_argument("--pin", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--peer", type=Path, help="an SGLang wheel")
     parser.add_argument("--json", type=Path)
     return parser.parse_args()
 
@@ -192,6 +202,67 @@ def _floor(
         figures["us_event"] = told["cpu_s"] / content * 1e6
         figures["events_s"] = content / told["wall_s"]
         return np.array(ttft), np.concatenate(gaps), wrong
+
+    figures: Figures = {}
+    return figures, seen
+
+
+_RUN_RUST = """
+import importlib.util, json, resource, sys
+spec = importlib.util.spec_from_file_location("_bench", sys.argv[1])
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+before = resource.getrusage(resource.RUSAGE_SELF)
+module.run_argv(["bench", *sys.argv[2:]])
+after = resource.getrusage(resource.RUSAGE_SELF)
+cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+print("\\n" + json.dumps({"cpu_s": cpu}))
+"""
+
+
+def _rust(
+    extension: str, folder: Path, port: int, streams: int, options: argparse.Namespace
+) -> tuple[Figures, Any]:
+    out = folder / "rust.jsonl"
+    out.unlink(missing_ok=True)
+    flags = {
+        "--backend": "sglang",
+        "--base-url": f"http://127.0.0.1:{port}",
+        "--dataset-name": "random-ids",
+        "--vocab-size": "1000",
+        "--random-input-len": "8",
+        "--random-output-len": str(TOKENS),
+        "--random-range-ratio": "1.0",
+        "--num-prompts": str(options.requests * streams),
+        "--max-concurrency": str(streams),
+        "--warmup-requests": "0",
+        "--model": "truth",
+        "--output-file": str(out),
+    }
+    switches = ["--tokenize-prompt", "--disable-retokenize", "--output-details", "--disable-tqdm"]
+    command = [*_client_prefix(options), sys.executable, "-c", _RUN_RUST, extension, *switches]
+    command += [word for flag in flags.items() for word in flag]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    if done.returncode:
+        raise SystemExit(f"the peer failed: {done.stderr[-1000:]}")
+    cpu_s = json.loads(done.stdout.splitlines()[-1])["cpu_s"]
+    told = json.loads(out.read_bytes().splitlines()[-1])
+
+    def seen(truths: Any) -> tuple[Any, Any, int]:
+        ttft, gaps, wrong = [], [], 0
+        for text, first, itl in zip(
+            told["generated_texts"], told["ttfts"], told["itls"], strict=True
+        ):
+            truth = truths[f"truth-{int(text[2:6])}"]
+            if len(itl) != len(truth.at_ns) - 1:
+                wrong += 1
+                continue
+            ttft.append(first_error_us(first * 1e9, truth))
+            gaps.append(abs(np.array(itl) * 1e6 - np.diff(np.array(truth.at_ns)) / 1e3))
+        content = sum(len(truth.at_ns) for truth in truths.values())
+        figures["us_event"] = cpu_s / content * 1e6
+        figures["events_s"] = content / told["duration"]
+        return np.array(ttft), np.concatenate(gaps) if gaps else np.array([0.0]), wrong
 
     figures: Figures = {}
     return figures, seen

@@ -29,12 +29,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_FD = 65536, MAX_TOKENS = 65536, WORD = 6, MAX_PATTERN = 64, MAX_DRAFTS = 64 };
+enum { MAX_FD = 65536, MAX_TOKENS = 65536, WORD = 6, WORDS = 10000, MAX_PATTERN = 64, MAX_DRAFTS = 64 };
 enum api { GENERATE, CHAT, COMPLETIONS };
 
 struct request {
     char id[80];
     enum api api;
+    int first;              /* its first word: who loses the id still knows the request by it */
     int wanted, sent, events, steps, accepted, capacity;
     bool each_usage, details;
     int histogram[MAX_DRAFTS];
@@ -61,7 +62,7 @@ static struct connection *heap[MAX_FD], *dead;
 static int heaped;
 static struct request **done;
 static size_t done_count, done_size;
-static char words[(MAX_TOKENS + 1) * WORD], ids[(MAX_TOKENS + 1) * WORD];
+static char words[(MAX_TOKENS + WORDS + 1) * WORD], ids[sizeof words];
 static char event[MAX_TOKENS * WORD * 2 + 4096], packet[sizeof event + 64];
 
 static uint64_t clock_ns(clockid_t which) {
@@ -212,7 +213,7 @@ static void send_role(struct connection *c) {
 
 static int generate_event(const struct request *r, bool last) {
     int n = sprintf(event, "data: {\"text\":\"%.*s\",\"output_ids\":[%.*s],\"meta_info\":{\"id\":\"%s\",",
-                    r->sent * WORD, words, r->sent * WORD - 1, ids, r->id);
+                    r->sent * WORD, words + r->first * WORD, r->sent * WORD - 1, ids + r->first * WORD, r->id);
     n += sprintf(event + n, "\"finish_reason\":%s,\"prompt_tokens\":8,\"num_retractions\":0,"
                             "\"completion_tokens\":%d,\"cached_tokens\":0",
                  last ? "{\"type\":\"length\"}" : "null", r->sent);
@@ -224,7 +225,7 @@ static int generate_event(const struct request *r, bool last) {
 }
 
 static int openai_event(const struct request *r, int tokens) {
-    const char *word = words + (r->sent - tokens) * WORD;
+    const char *word = words + (r->first + r->sent - tokens) * WORD;
     int n = openai_head(event, r);
     n += sprintf(event + n,
                  r->api == CHAT ? ",\"choices\":[{\"index\":0,\"delta\":{\"reasoning_content\":null,"
@@ -318,6 +319,7 @@ static void begin(struct connection *c, enum api api, const char *head, size_t h
     const char *limit = find(body, size, api == GENERATE ? "\"max_new_tokens\":" : "\"max_tokens\":");
     if (!r) die("memory");
     snprintf(r->id, sizeof r->id, "truth-%lu", ++number);
+    r->first = (int)(number % WORDS);
     if (id) sscanf(id + 14, "%79[A-Za-z0-9._-]", r->id);
     r->api = api;
     r->wanted = limit ? atoi(strchr(limit, ':') + 1) : 16;
@@ -494,11 +496,11 @@ int main(int argc, char **argv) {
             return 2;
         }
     }
-    for (int i = 0; i <= MAX_TOKENS; i++) {
+    for (int i = 0; i <= MAX_TOKENS + WORDS; i++) {
         char word[WORD + 1];
-        snprintf(word, sizeof word, " w%04d", i % 10000);
+        snprintf(word, sizeof word, " w%04d", i % WORDS);
         memcpy(words + i * WORD, word, WORD);
-        snprintf(word, sizeof word, "%05d,", 10000 + i % 10000);
+        snprintf(word, sizeof word, "%05d,", WORDS + i % WORDS);
         memcpy(ids + i * WORD, word, WORD);
     }
     struct sigaction end = {.sa_handler = stop};
