@@ -1,0 +1,204 @@
+"""The four stories of the field, each committed on purpose against the embedded engine."""
+
+import json
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.command import free_port, write_files
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
+APART = """\
+name: apart
+model: {path: embedded, served_name: embedded}
+hosts: [here]
+factors: {algorithm: [dflash, ddtree], budget: 7, topk: 1, temperature: 0.0, concurrency: [1, 4]}
+server:
+  command: ["{python}", -m, specbench.engine]
+  flags: {time-scale: 0.0, load-seconds: 0.2}
+workload: {requests: 16, max_tokens: 48}
+control: ar
+"""
+EXCLUDED = """\
+exclude:
+  - algorithm == 'dflash' and concurrency == 4
+  - algorithm == 'ddtree' and concurrency == 1
+"""
+
+PAIR = """\
+name: pair
+model: {path: embedded, served_name: embedded}
+hosts: [here]
+factors:
+  algorithm: ddtree
+  budget: [7, 15]
+  topk: [1, 4]
+  fault: [null, sibling-visible-mask]     # the new code
+server:
+  command: ["{python}", -m, specbench.engine]
+  flags: {fault: "{fault?}", time-scale: 0.0, load-seconds: 0.2}
+"""
+
+WIDE = """\
+name: wide
+model: {path: embedded, served_name: embedded}
+hosts: [here]
+factors: {algorithm: [dflash, ddtree], budget: [3, 63], topk: 8, temperature: 0.0, concurrency: 8}
+exclude:
+  - algorithm == 'dflash' and budget == 63
+  - algorithm == 'ddtree' and budget == 3
+server:
+  command: ["{python}", -m, specbench.engine]
+  flags: {time-scale: 4.0, load-seconds: 0.2}
+workload: {requests: 16, max_tokens: 32}
+control: dflash
+"""
+
+CHECK = """\
+import json, sys, urllib.request
+
+def answer(text, tokens):
+    body = {"text": text, "sampling_params": {"temperature": 0, "max_new_tokens": tokens}}
+    request = urllib.request.Request(
+        sys.argv[1] + "/generate", json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=60) as reply:
+        return json.load(reply)["text"]
+
+for prompt in ("The river", "Once upon a time there was", "To sort a list of numbers,", "In the"):
+    whole, grown = answer(prompt, 24), ""
+    for _ in range(24):  # one token a request comes from prefill, never from verification
+        grown += answer(prompt + grown, 1)
+    if whole != grown:
+        sys.exit(f"{whole!r} is not {grown!r}")
+"""
+
+
+def specbench(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "specbench", *words]
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=280, check=False
+    )
+
+
+def measure(folder: Path, matrix: str) -> None:
+    (folder / "m.yaml").write_text(matrix)
+    done = specbench(folder, "run", "m.yaml", "--hosts", "hosts.yaml", "--results", "R")
+    assert done.returncode == 0, done.stderr
+
+
+def compare(folder: Path, *words: str) -> dict[str, Any]:
+    done = specbench(folder, "compare", *words, "--results", "R", "--json")
+    assert done.returncode == 0, done.stderr
+    comparison: dict[str, Any] = json.loads(done.stdout)["comparison"]
+    return comparison
+
+
+def test_acceptance_at_other_concurrency_is_refused_and_matched_it_is_equal(
+    tmp_path: Path,
+) -> None:
+    write_files(tmp_path)
+    measure(tmp_path, APART + EXCLUDED)
+
+    refused = specbench(
+        tmp_path, "compare", "dflash", "ddtree", "--metric", "accept_len", "--results", "R"
+    )
+    measure(tmp_path, APART)
+    matched = compare(tmp_path, "dflash", "ddtree", "--metric", "accept_len")
+
+    assert refused.returncode == 2
+    assert "concurrency: 1 against 4" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert matched["verdict"] == "no_difference"
+    assert {cell["levels"]["concurrency"] for cell in matched["cells"]} == {1, 4}
+
+
+def test_a_fault_of_new_code_and_new_topk_together_is_isolated_as_the_pair(tmp_path: Path) -> None:
+    write_files(tmp_path, PAIR)
+    (tmp_path / "check.py").write_text(CHECK)
+
+    done = specbench(
+        tmp_path, "isolate", "m.yaml", "--hosts", "hosts.yaml", "--results", "R", "--json",
+        "--good", "budget == 7 and topk == 1 and fault == none",
+        "--bad", "budget == 15 and topk == 4 and fault == 'sibling-visible-mask'",
+        "--command", f"{sys.executable} check.py {{url}}",
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["kind"] == "pair"
+    assert set(found["causes"]) == {"topk", "fault"}
+    assert done.stderr.index("expected:") < done.stderr.index("launching")
+
+
+def test_a_tree_that_accepts_more_and_is_not_faster_loses_it_in_longer_steps(
+    tmp_path: Path,
+) -> None:
+    write_files(tmp_path)
+    measure(tmp_path, WIDE)
+
+    arms = ("algorithm == 'dflash' and budget == 3", "algorithm == 'ddtree' and budget == 63")
+    (cell,) = compare(tmp_path, *arms)["cells"]
+
+    why = cell["decomposition"]
+    product = why["accept_len"]["ratio"] * why["step_rate"]["ratio"] * why["remainder"]["ratio"]
+    assert why["accept_len"]["low"] > 1.1
+    assert why["step_rate"]["ratio"] < 1
+    assert product == pytest.approx(why["speedup"]["ratio"])
+    assert why["speedup"]["ratio"] < why["accept_len"]["ratio"]
+    assert "longer steps" in why["reading"]
+
+
+@contextmanager
+def engine(*flags: str) -> Iterator[str]:
+    port = free_port()
+    words = ["--model-path", "embedded", "--port", str(port), "--time-scale", "0"]
+    words += ["--load-seconds", "0.2", "--speculative-algorithm", "DFLASH", *flags]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "specbench.engine", *words],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        _wait_until_ready(f"http://127.0.0.1:{port}", server)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait(timeout=30)
+
+
+def _wait_until_ready(url: str, server: "subprocess.Popen[bytes]") -> None:
+    deadline = time.monotonic() + 90
+    while time.monotonic() < deadline and server.poll() is None:
+        try:
+            with urllib.request.urlopen(f"{url}/model_info", timeout=5):  # noqa: S310 - loopback
+                return
+        except OSError:
+            time.sleep(0.2)
+    raise AssertionError("the engine did not start")
+
+
+@pytest.mark.parametrize(
+    ("flags", "violated"),
+    [(("--noise-sd", "0.05"), False), (("--fault", "kv-commit-off-by-one"), True)],
+    ids=["numerical noise", "commit fault"],
+)
+def test_noise_at_temperature_zero_is_no_bug_and_a_commit_fault_is(
+    tmp_path: Path, flags: tuple[str, ...], *, violated: bool
+) -> None:
+    with engine(*flags) as url:
+        done = specbench(
+            tmp_path, "verify", "--url", url, "--budget", "quick", "--concurrency", "8",
+            "--json", "-",
+        )  # fmt: skip
+
+    assert (json.loads(done.stdout)["verdict"] == "violated") == violated
+    assert (done.returncode == 1) == violated
