@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from specbench.config.algorithms import builtin, common_factors, extended
-from specbench.config.document import Entries, Problems, parse_document, read_text
+from specbench.config.document import Entries, Items, Problems, Scalar, parse_document, read_text
 from specbench.config.levels import decode_factors, decode_include
-from specbench.config.records import TOP, decode, key_place, place_of, refuse_control_characters
+from specbench.config.records import TOP, decode, key_place, refuse_control_characters
 from specbench.config.rules import check_rules
 from specbench.config.shapes import Depth, MatrixFile
 from specbench.errors import InputError
@@ -103,11 +103,9 @@ def _places(tree: Entries) -> dict[str, str]:
         node = tree.entries[section][1] if section in tree.entries else None
         if isinstance(node, Entries):
             places |= {f"{section}.{name}": str(place) for name, (place, _) in node.entries.items()}
-    for index in range(len(_listed(tree, "exclude"))):
-        places[f"exclude.{index}"] = str(place_of(tree, "exclude", index))
+    for section in ("exclude", "hosts"):
+        node = tree.entries[section][1] if section in tree.entries else None
+        for index, item in enumerate(node.items if isinstance(node, Items) else ()):
+            name = item.text if section == "hosts" and isinstance(item, Scalar) else index
+            places[f"{section}.{name}"] = str(item.place)
     return places
-
-
-def _listed(tree: Entries, name: str) -> tuple[object, ...]:
-    node = tree.entries[name][1] if name in tree.entries else None
-    return getattr(node, "items", ()) if not isinstance(node, Entries) else ()

@@ -66,7 +66,7 @@ def _check_names(matrix: Matrix, tree: Entries, problems: Problems) -> None:
         problems.add(f"the control {matrix.control!r} is no algorithm", place, hint)
     for level, place in _algorithm_levels(tree):
         if isinstance(level, str) and level not in known:
-            hint = nearest(level, known, noun="algorithms") + "; a new one goes under algorithms:"
+            hint = nearest(level, known, noun="algorithms") + " (a new one goes under algorithms:)"
             problems.add(f"unknown algorithm {level!r}", place, hint)
 
 
@@ -220,7 +220,7 @@ def _check_factors(matrix: Matrix, tree: Entries, templated: set[str], problems:
         if name not in known and not is_variable(name):
             flag = name.replace("_", "-").lower()
             hint = nearest(name, known, noun="factors")
-            hint += f'; for a server flag write server: {{flags: {{{flag}: "{{{name}}}"}}}}'
+            hint += f' (for a further server flag: server: {{flags: {{{flag}: "{{{name}}}"}}}})'
             problems.add(f"unknown factor {name!r}", key_place(tree, "factors", name), hint)
     for index, cell in enumerate(matrix.include):
         for name in cell:

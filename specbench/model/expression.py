@@ -83,8 +83,7 @@ class Expression(NamedTuple):
         for name, offset in self.names:
             if name not in factors:
                 hint = nearest(name, factors, noun="factors")
-                if not name.isidentifier() or name.islower():
-                    hint += f"; a text is quoted: '{name}'"
+                hint += f" (a text is quoted: '{name}')"
                 raise ExpressionError(f"unknown factor {name!r}", offset=offset, hint=hint)
 
 

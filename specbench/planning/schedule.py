@@ -74,8 +74,8 @@ def hosts_of(matrix: Matrix, hosts: Mapping[str, Host]) -> list[str]:
         if name not in hosts:
             raise InputError(
                 f"host {name!r} is not in hosts.yaml",
-                where=matrix.places.get("hosts"),
-                hint=nearest(name, hosts, noun="hosts"),
+                where=matrix.places.get(f"hosts.{name}") or matrix.places.get("hosts"),
+                hint=nearest(name, hosts, noun="hosts") + " (--hosts names the file)",
             )
     return list(matrix.hosts)
 
