@@ -16,6 +16,11 @@ CACHED_SHARE_DOUBT = 0.05
 """Share of prompt tokens from the prefix cache above which a trial is flagged: chat templates
 share a few leading tokens between prompts, repeats share everything."""
 
+RECONCILABLE_STEPS = 1000
+RECONCILED_WITHIN = 0.15
+"""Relative difference between the server's accept length and the pooled one that is explained by
+warm-up and late refresh."""
+
 MS = 1e6  # nanoseconds in a millisecond
 
 Floats = NDArray[np.float64]
@@ -46,26 +51,49 @@ def summarise(
     }
 
 
-def doubts(row: dict[str, Any], report: DriveReport, *, n_prompts: int) -> tuple[str, ...]:
+def doubts(
+    row: dict[str, Any], report: DriveReport, records: Iterable[RequestRecord], *, n_prompts: int
+) -> tuple[str, ...]:
     """Name what a reader should doubt about a trial, machine-readable (column `flags`).
 
     `n_prompts` is the number of distinct prompts in the dataset.
     """
-    found = list(report.certificate.flags)
-    if row["n_failed"]:
-        found.append("failed_requests")
-    if row["retractions"]:
-        found.append("retractions")
     cached, asked = row["cached_tokens"], row["prompt_tokens"]
-    if cached and asked and cached / asked > CACHED_SHARE_DOUBT:
-        found.append("prefix_cache_hits")
-    if row["n_requests"] > n_prompts:
-        found.append("prompts_repeated")
-    if report.window_start_ns is None:
-        found.append("no_steady_window")
-    if report.interrupted:
-        found.append("interrupted")
-    return tuple(dict.fromkeys(found))
+    found = {
+        "failed_requests": bool(row["n_failed"]),
+        "retractions": bool(row["retractions"]),
+        "prefix_cache_hits": bool(cached and asked and cached / asked > CACHED_SHARE_DOUBT),
+        "prompts_repeated": row["n_requests"] > n_prompts,
+        "no_steady_window": report.window_start_ns is None,
+        "interrupted": report.interrupted,
+        "accept_counters_mismatch": not all(map(counters_add_up, records)) or _disagrees(row),
+    }
+    raised = (name for name, holds in found.items() if holds)
+    return tuple(dict.fromkeys((*report.certificate.flags, *raised)))
+
+
+def counters_add_up(record: RequestRecord) -> bool:
+    """Check the identities of one request's counters (SGLang pull request 33518).
+
+    sum h = verify steps and sum k h[k] = accepted drafts; true where a counter was not given.
+    """
+    histogram = record.spec_histogram
+    if histogram is None or record.spec_verify_ct is None or record.spec_accepted is None:
+        return True
+    accepted = sum(k * count for k, count in enumerate(histogram))
+    return sum(histogram) == record.spec_verify_ct and accepted == record.spec_accepted
+
+
+def _disagrees(row: dict[str, Any]) -> bool:
+    """Hold the server's own accept length against the pooled counters.
+
+    The server counts the warm-up too and refreshes its figure every 40 steps, so only a large
+    difference over many steps says that somebody counts something else.
+    """
+    own, said, steps = row["accept_len"], row.get("accept_len_server"), row["verify_steps"]
+    if own is None or said is None or (steps or 0) < RECONCILABLE_STEPS:
+        return False
+    return bool(abs(said / own - 1) > RECONCILED_WITHIN)
 
 
 def _total(values: Iterable[int | None]) -> int | None:

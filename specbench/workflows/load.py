@@ -196,7 +196,7 @@ def _finished(
         concurrency=_slots(shape),
         rate=shape.rate if isinstance(shape, Open) else None,
         columns=columns,
-        flags=doubts(columns, report, n_prompts=n_prompts),
+        flags=doubts(columns, report, records, n_prompts=n_prompts),
         certificate=report.certificate,
         rows=str(sink) if options.keep is not None else None,
     )

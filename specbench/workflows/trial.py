@@ -159,11 +159,7 @@ def _sealed(
     row: dict[str, Any] = {}
     flags: tuple[str, ...] = ()
     if report is not None:
-        records = read_requests(sink)
-        row = summarise(records, report, speculative=block.spec.speculative)
-        row["accept_len_server"] = _server_accept_len(service) if death is None else None
-        n_prompts = len(bench.datasets[workload.dataset].prompts)
-        flags = _server_doubts(block, trial, service) + doubts(row, report, n_prompts=n_prompts)
+        row, flags = _summary(bench, block, trial, service, report, read_requests(sink))
     status, reason = _outcome(row, death)
     return SealedTrial(
         trial=trial,
@@ -183,10 +179,36 @@ def _sealed(
             "model_path": block.spec.model_path,
             "version": service.facts.version,
         },
-        flags=tuple(dict.fromkeys(flags)),
+        flags=flags,
         row=row,
         row_version=SUMMARY_VERSION,
     )
+
+
+def _summary(
+    bench: Bench, block: Block, trial: Trial, service: "RunningService", report: DriveReport,
+    records: list[RequestRecord],
+) -> tuple[dict[str, Any], tuple[str, ...]]:  # fmt: skip
+    """Compute the summary columns, and everything that a reader should doubt about them."""
+    row = summarise(records, report, speculative=block.spec.speculative)
+    row["accept_len_server"] = _server_accept_len(bench.host, service)
+    start = report.start_unix_ns
+    gpus = service.gpu_summary(
+        (start + report.measured_start_ns) / 1e9, (start + report.measured_end_ns) / 1e9
+    )
+    if gpus is not None:
+        row |= {"gpu_power_w": gpus.power_w, "gpu_temp_c_max": gpus.temp_c_max}
+    workload = planning.workload(bench.matrix, trial.cell)
+    n_prompts = len(bench.datasets[workload.dataset].prompts)
+    flags = (
+        *_server_doubts(block, trial, service),
+        *doubts(row, report, records, n_prompts=n_prompts),
+        *(["thermal"] if gpus is not None and gpus.throttled else []),
+        *(["ignore_eos"] if workload.ignore_eos else []),
+        *(["no_chat_template"] if workload.api != "chat" else []),
+        *(["driven_remotely"] if _placement(bench.host)["drive_from"] == "here" else []),
+    )
+    return row, tuple(dict.fromkeys(flags))
 
 
 def read_requests(sink: Path) -> list[RequestRecord]:
@@ -227,9 +249,9 @@ def _server_doubts(block: Block, trial: Trial, service: "RunningService") -> tup
     return (*service.facts.flags, *(finding.flag for finding in found))
 
 
-def _server_accept_len(service: "RunningService") -> float | None:
+def _server_accept_len(host: Host, service: "RunningService") -> float | None:
     """Read what the server itself reports (lifetime since the flush; kept for reconciliation)."""
-    with ControlClient(service.url) as client:
+    with ControlClient(service.url, api_key=host.api_key) as client:
         info = client.server_info()
     states = info.get("internal_states") or [{}]
     value = states[0].get("avg_spec_accept_length")

@@ -19,6 +19,7 @@ from specbench.model.load import (
 )
 from specbench.model.plan import LaunchSpec
 from specbench.model.service import LoadFailure, LoadProgress, ServiceFacts
+from specbench.model.telemetry import GpuSummary
 from specbench.model.verdict import Claim, VerdictDocument
 from specbench.workflows.lab import Lab
 from specbench.workflows.verify.events import StageStarted, VerdictReady, VerifyEvent
@@ -60,6 +61,10 @@ class FakeService:
     def flush(self) -> bool:
         return True
 
+    def gpu_summary(self, since_unix_s: float, until_unix_s: float) -> GpuSummary | None:
+        assert since_unix_s < until_unix_s
+        return self._lab.gpus
+
 
 class FakeLauncher:
     def __init__(self, lab: "FakeLab", host: Host) -> None:
@@ -89,6 +94,7 @@ class FakeLab:
         self.death: Callable[[], LoadFailure | None] = lambda: None
         self.records: Callable[[DriveJob], list[RequestRecord]] = answered
         self.unreachable = False
+        self.gpus: GpuSummary | None = None
         self.document = VerdictDocument(
             verdict="holds",
             claims=[

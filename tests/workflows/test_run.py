@@ -15,6 +15,7 @@ from specbench.model.event import (
     TrialProgress,
 )
 from specbench.model.load import Closed, DriveJob, RequestRecord
+from specbench.model.telemetry import GpuSummary
 from specbench.model.verdict import VerdictDocument
 from specbench.recording import Recording, Writer
 from specbench.workflows.lab import Lab
@@ -243,3 +244,17 @@ def test_verdicts_alone_launch_only_speculative_servers(options: RunOptions) -> 
 
     assert [line for line in fake.log if line.startswith("start")] == ["start dflash"]
     assert finished.measured == 1
+
+
+def test_power_and_temperature_of_the_trial_are_columns_and_throttling_a_flag(
+    options: RunOptions,
+) -> None:
+    fake = FakeLab()
+    fake.gpus = GpuSummary(n=9, power_w=700.0, temp_c_max=81.0, throttled=True)
+
+    run(options, fake.lab())
+
+    trials = open_recording(options.results).trials
+    assert set(trials["gpu_power_w"]) == {700.0}
+    assert set(trials["gpu_temp_c_max"]) == {81.0}
+    assert all("thermal" in flags.split(",") for flags in trials["flags"])
