@@ -59,6 +59,7 @@ class AttachLauncher:
                     client=client,
                     block_dir=block_dir,
                     mirror=False,
+                    tunnelled=not self.host.is_local and self.host.drive_from == "here",
                     patience=self._patience,
                     history=self._history,
                 )

@@ -35,6 +35,14 @@ class Deployed(msgspec.Struct, frozen=True, kw_only=True):
     mode: int = 0o644
 
 
+def code_hash(files: Sequence[Deployed]) -> str | None:
+    """Hash all deployed files together; None where there were none."""
+    if not files:
+        return None
+    lines = sorted(f"{file.target} {file.sha256}" for file in files)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
 def split_entry(entry: str) -> tuple[str, str]:
     """Split FROM:TO. TO is absolute, below the home (`~/`), or below the packages (`{site}/`)."""
     source, colon, target = entry.rpartition(":")

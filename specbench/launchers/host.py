@@ -9,6 +9,7 @@ from typing import Any
 from specbench.errors import HostError
 from specbench.launchers import hostside
 from specbench.launchers.command import Address, python_of
+from specbench.launchers.gpus import list_gpus
 from specbench.model.host import Host
 from specbench.remote.shell import Shell
 
@@ -35,6 +36,19 @@ def ask(shell: Shell, host: Host, request: dict[str, Any], *, timeout_s: float =
             where=shell.name,
             hint="python in hosts.yaml must name a Python 3.8 or later of that host",
         ) from None
+
+
+def facts_of(shell: Shell, host: Host) -> dict[str, Any]:
+    """Describe a machine and its GPUs by what stays the same between two launches."""
+    described: dict[str, Any] = ask(shell, host, {"do": "facts"})
+    gpus = list_gpus(shell)
+    if gpus is None:
+        return described
+    return described | {
+        "gpus": [gpu.name for gpu in gpus],
+        "gpu_memory_mib": [gpu.memory_mib for gpu in gpus],
+        "driver": sorted({gpu.driver for gpu in gpus}),
+    }
 
 
 def owner_of(host: Host) -> dict[str, Any] | None:

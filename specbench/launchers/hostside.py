@@ -35,7 +35,14 @@ Json = Dict[str, Any]  # noqa: UP006 - evaluated at run time, by Python 3.8 too
 
 def main(request: Json) -> None:
     """Answer one request on standard output."""
-    verbs = {"start": start, "stop": stop, "look": look, "port": port, "python": python}
+    verbs = {
+        "start": start,
+        "stop": stop,
+        "look": look,
+        "port": port,
+        "python": python,
+        "facts": facts,
+    }
     print(json.dumps(verbs[request["do"]](request)), flush=True)  # noqa: T201 - the answer
 
 
@@ -43,6 +50,33 @@ def python(request: Json) -> Json:
     """Say which Python this is, and what the host calls itself."""
     del request
     return {"version": sys.version.split()[0], "executable": sys.executable, "boot": boot_id()}
+
+
+def facts(request: Json) -> Json:
+    """Describe the machine, by what stays the same between two launches."""
+    del request
+    system = os.uname()
+    models = _values("/proc/cpuinfo", "model name")
+    memory = _values("/proc/meminfo", "MemTotal")
+    pretty = _values("/etc/os-release", "PRETTY_NAME", "=")
+    return {
+        "hostname": system.nodename,
+        "kernel": system.release,
+        "machine": system.machine,
+        "os": pretty[0].strip('"') if pretty else "",
+        "cpu": models[0] if models else "",
+        "cpus": os.cpu_count(),
+        "memory_gib": round(int(memory[0].split()[0]) / 2**20) if memory else None,
+        "python": sys.version.split()[0],
+    }
+
+
+def _values(path: str, name: str, separator: str = ":") -> list[str]:
+    with contextlib.suppress(OSError):
+        lines = pathlib.Path(path).read_text("utf-8", "replace").splitlines()
+        pairs = (line.partition(separator) for line in lines)
+        return [value.strip() for key, _, value in pairs if key.strip() == name]
+    return []
 
 
 def start(request: Json) -> Json:

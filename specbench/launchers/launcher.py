@@ -9,9 +9,10 @@ from typing import Protocol
 from specbench.errors import InputError
 from specbench.launchers.attach import AttachLauncher
 from specbench.launchers.command import render
-from specbench.launchers.deploy import deployed
+from specbench.launchers.deploy import code_hash, deployed
 from specbench.launchers.docker import DockerLauncher
 from specbench.launchers.gpus import describe, list_processes, sampled, wait_for_memory
+from specbench.launchers.host import facts_of
 from specbench.launchers.preflight import FlagCheck
 from specbench.launchers.process import ProcessLauncher
 from specbench.launchers.service import Patience, RunningService
@@ -71,10 +72,12 @@ class GuardedLauncher:
         taken_over = self._lock.hold(f"{spec.algorithm} on {self.host.url}") if self._lock else None
         block_dir.mkdir(parents=True, exist_ok=True)
         files = (*self.host.files, *spec.files)
-        with deployed(self._shell, self.host, files, block_dir):
+        with deployed(self._shell, self.host, files, block_dir) as placed:
             self._flags.require(render(self.host, spec))
             foreign = list_processes(self._shell)
+            facts = facts_of(self._shell, self.host)
             with self._launcher.running(spec, block_dir) as service:
+                service.host_facts, service.code_hash = facts, code_hash(placed)
                 service.note(*([taken_over] if taken_over else []), *describe(foreign))
                 if foreign:
                     service.flag("foreign_load")

@@ -20,6 +20,7 @@ from specbench.sglang import identity
 
 HEALTH_TIMEOUT_S = 5.0
 SETTLE_S = 2.0
+PATH_PROBES = 5
 
 
 class Patience(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,6 +89,7 @@ class RunningService:
         client: ControlClient,
         block_dir: Path,
         mirror: bool,
+        tunnelled: bool = False,
         patience: Patience,
         history: Mapping[str, float] | None = None,
     ) -> None:
@@ -98,6 +100,7 @@ class RunningService:
         self._process = process
         self._client = client
         self._block_dir = block_dir
+        self._tunnelled = tunnelled
         self._patience = patience
         self._book = Logbook(process.log, block_dir / "server.log" if mirror else None)
         self._clock = LoadClock(time.monotonic(), history)
@@ -105,6 +108,8 @@ class RunningService:
         self._notices: list[str] = []
         self._flags: list[str] = []
         self.gpus: GpuSampler | None = None
+        self.host_facts: dict[str, Any] = {}
+        self.code_hash: str | None = None
 
     def until_ready(self) -> Iterator[LoadProgress]:
         """Wait until the server has proved that it is ready, and that it is the one asked for.
@@ -125,6 +130,7 @@ class RunningService:
         if not self.flush():
             self._notices.append("the cache could not be flushed before the first trial")
         self._fail_if_broken()
+        path_ms = self._measure_path()
         now = time.monotonic()
         self.phase_times = self._clock.times(now)
         self.facts = ServiceFacts(
@@ -137,7 +143,19 @@ class RunningService:
             model_info=model_info,
             notices=(*self._book.notices, *self._notices, *(f.explanation for f in findings)),
             flags=tuple(dict.fromkeys((*self._flags, *(finding.flag for finding in findings)))),
+            host_facts=self.host_facts,
+            code_hash=self.code_hash,
+            path_ms=path_ms,
         )
+
+    def _measure_path(self) -> float | None:
+        """Measure the tunnel by the quickest of a few small requests; flag what is driven by it."""
+        if not self._tunnelled:
+            return None
+        quickest = min(self._client.round_trip_s() for _ in range(PATH_PROBES))
+        self.flag("driven_remotely")
+        self.note(f"requests from here pass a tunnel of {1000 * quickest:.1f} ms round trip")
+        return 1000 * quickest
 
     def check(self) -> LoadFailure | None:
         """Look whether the service still lives; cheap, for between and during trials.

@@ -29,6 +29,11 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the log lies elsewhere than in the recording."""
         return not (self.host.is_local and self.host.launcher == "process")
 
+    @property
+    def tunnelled(self) -> bool:
+        """Whether load from here has to go through a tunnel."""
+        return not self.host.is_local and self.host.drive_from == "here"
+
 
 class OwnProcess(Process, Protocol):
     """A process that specbench started, and therefore stops."""
@@ -63,6 +68,7 @@ def serving(
             client=client,
             block_dir=place.block_dir,
             mirror=place.mirror,
+            tunnelled=place.tunnelled,
             patience=patience,
             history=history,
         )

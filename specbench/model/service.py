@@ -44,7 +44,8 @@ class ServiceFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     `server_info` is the server's JSON as received; `started_at` is the process start in UTC
     ISO 8601; `notices` are log lines that must be recorded although nothing failed (a silent cap,
-    a greedy fall-back).
+    a greedy fall-back). `host_facts` describe the machine, `code_hash` covers the files that were
+    deployed on it. `path_ms` is the round trip through the tunnel to the server, None without one.
     """
 
     url: str
@@ -56,6 +57,9 @@ class ServiceFacts(msgspec.Struct, frozen=True, kw_only=True):
     model_info: dict[str, Any] = {}
     notices: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
+    host_facts: dict[str, Any] = {}
+    code_hash: str | None = None
+    path_ms: float | None = None
 
 
 LoadEvent = LoadProgress | LoadFailure

@@ -2,6 +2,7 @@
 
 import os
 import re
+import time
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -139,6 +140,12 @@ class ControlClient:
     def abort_all(self) -> bool:
         """End every running request, so that a stop need not wait for them to drain."""
         return self.ask("POST", "/abort_request", body={"abort_all": True}, timeout_s=5.0).ok
+
+    def round_trip_s(self) -> float:
+        """Time one small request that the server answers without its scheduler."""
+        began = time.perf_counter()
+        self.ask("GET", "/v1/models")
+        return time.perf_counter() - began
 
     def canary(self, model: str, *, timeout_s: float = 120.0) -> Reply:
         """Send one short greedy request: the native endpoint, or the OpenAI one where absent."""
