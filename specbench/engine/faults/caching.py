@@ -15,7 +15,7 @@ Install = Callable[[Seams], Seams]
 When = Callable[[Round], bool]
 
 DEEP = 4  # accepted drafts of the round before
-LONG = 96  # committed slots
+LONG = 64  # committed slots
 MANY_REQUESTS = 16
 
 
