@@ -4,10 +4,9 @@ import secrets
 from dataclasses import dataclass, replace
 from typing import Any
 
-from specbench.engine.sequence import LogprobWish
 from specbench.engine.server.http import BadRequest
 from specbench.engine.server.request import Wish
-from specbench.engine.server.wire import Reader, namespace, read_sampling
+from specbench.engine.server.wire import Reader, namespace, read_sampling, typed
 
 GENERATION_CONFIG: dict[str, Any] = {"temperature": 0.6, "top_p": 0.95, "top_k": 20}
 """What the embedded model's generation_config.json would say: the defaults of
@@ -51,7 +50,7 @@ class OpenAIReader:
         """Read a `/v1/completions` body."""
         prompts = self._prompts(body.get("prompt"))
         logprobs = body.get("logprobs")
-        top = None if logprobs is None or logprobs is False else int(logprobs)
+        top = None if logprobs is None or logprobs is False else typed(logprobs, int, "logprobs")
         echo = bool(body.get("echo", False))
         start = 0 if echo and top is not None else -1
         limit = body.get("max_tokens")
@@ -70,7 +69,8 @@ class OpenAIReader:
         prompt = self.reader.tokenizer.chat([_message(message) for message in messages])
         room = self.reader.context_len - len(prompt)
         limit = body.get("max_completion_tokens", body.get("max_tokens"))
-        top = int(body.get("top_logprobs") or 0) if body.get("logprobs") else None
+        top = typed(body.get("top_logprobs") or 0, int, "top_logprobs")
+        top = top if body.get("logprobs") else None
         return self._ask(body, [prompt], max(room, 1) if limit is None else limit, top, -1)
 
     def _ask(
@@ -86,7 +86,7 @@ class OpenAIReader:
         sampling |= {"max_new_tokens": limit, "min_new_tokens": body.get("min_tokens")}
         sampling["sampling_seed"] = body.get("seed")
         params, extras = read_sampling(sampling, self.reader.tokenizer.vocab_size)
-        wish_logprobs = None if top is None else LogprobWish(top_n=top, token_ids=())
+        wish_logprobs = None if top is None else self.reader.logprob_wish(top, None)
         answer_id = str(body.get("rid") or secrets.token_hex(16))
         wishes = []
         for index, prompt in enumerate(prompts):
@@ -107,7 +107,7 @@ class OpenAIReader:
                         logprob_start=start,
                     )
                 )
-        options = body.get("stream_options") or {}
+        options = typed(body.get("stream_options") or {}, dict[str, Any], "stream_options")
         return OpenAIAsk(
             id=answer_id,
             model=str(body.get("model") or "default"),
@@ -126,12 +126,12 @@ class OpenAIReader:
         for key in UNSUPPORTED:
             if body.get(key):
                 raise BadRequest(f"{key} is not supported by this engine.")
-        shape = body.get("response_format") or {}
+        shape = typed(body.get("response_format") or {}, dict[str, Any], "response_format")
         if shape.get("type", "text") != "text":
             raise BadRequest("response_format is not supported by this engine.")
 
     def _prompts(self, prompt: Any) -> list[list[int]]:
-        encode = self.reader.tokenizer.encode
+        encode = self.reader.encode
         match prompt:
             case str():
                 return [encode(prompt)]

@@ -43,6 +43,12 @@ SAMPLING_KEYS = (
 )  # fmt: skip
 
 
+MAX_N = 256
+MAX_BIAS = 1e9
+MAX_SEED = 1 << 63
+CHARACTERS_A_TOKEN = 64
+
+
 @dataclasses.dataclass(frozen=True)
 class Extras:
     """Sampling keys that concern the server alone."""
@@ -64,7 +70,8 @@ def read_json(body: bytes) -> dict[str, Any]:
     return value
 
 
-def _typed(value: Any, kind: type, name: str) -> Any:
+def typed(value: Any, kind: type, name: str) -> Any:
+    """Convert a decoded JSON value. Raises BadRequest, naming the field, for another type."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
@@ -85,16 +92,16 @@ def read_sampling(given: dict[str, Any], vocab_size: int) -> tuple[SamplingParam
         if given.get(key) not in allowed:
             raise BadRequest(f"{key} is not supported by this engine.")
     fields = {
-        name: _typed(given[name], kind, name)
+        name: typed(given[name], kind, name)
         for name, kind in NUMBERS.items()
         if given.get(name) is not None
     }
     stop = given.get("stop") or ()
-    stops = tuple(_typed([stop] if isinstance(stop, str) else stop, list[str], "stop"))
-    tokens = tuple(_typed(given.get("stop_token_ids") or [], list[int], "stop_token_ids"))
+    stops = tuple(typed([stop] if isinstance(stop, str) else stop, list[str], "stop"))
+    tokens = tuple(typed(given.get("stop_token_ids") or [], list[int], "stop_token_ids"))
     bias = {
         _token(key): value
-        for key, value in _typed(given.get("logit_bias") or {}, dict[str, float], "bias").items()
+        for key, value in typed(given.get("logit_bias") or {}, dict[str, float], "bias").items()
     }
     params = SamplingParams(
         **fields,
@@ -106,9 +113,13 @@ def read_sampling(given: dict[str, Any], vocab_size: int) -> tuple[SamplingParam
         params.validate(vocab_size)
     except ValueError as error:
         raise BadRequest(str(error)) from error
-    count = _typed(given.get("n") or 1, int, "n")
-    if count < 1:
-        raise BadRequest("n must be at least 1.")
+    if any(abs(value) > MAX_BIAS for value in bias.values()):
+        raise BadRequest(f"logit_bias must lie in [-{MAX_BIAS:g}, {MAX_BIAS:g}].")
+    if not -MAX_SEED <= (params.sampling_seed or 0) < MAX_SEED:
+        raise BadRequest("sampling_seed must fit into 64 bits.")
+    count = typed(given.get("n") or 1, int, "n")
+    if not 1 <= count <= MAX_N:
+        raise BadRequest(f"n must be in [1, {MAX_N}].")
     skip = given.get("skip_special_tokens")
     extras = Extras(
         stop=tuple(stop for stop in stops if stop),
@@ -143,9 +154,10 @@ class Reader:
         wishes: list[Wish] = []
         many = batched
         for index, prompt in enumerate(prompts):
-            sampling = self.preferred | (_pick(body.get("sampling_params"), index, batched) or {})
+            given = pick(body.get("sampling_params"), index, batched) or {}
+            sampling = self.preferred | typed(given, dict[str, Any], "sampling_params")
             params, extras = read_sampling(sampling, self.tokenizer.vocab_size)
-            rid = _pick(body.get("rid"), index, batched) or secrets.token_hex(16)
+            rid = pick(body.get("rid"), index, batched) or secrets.token_hex(16)
             wish = self._wish(body, index, batched, str(rid), prompt, params, extras)
             many = many or extras.n > 1
             if extras.n == 1:
@@ -153,6 +165,24 @@ class Reader:
             else:
                 wishes += [dataclasses.replace(wish, rid=f"{rid}_{k}") for k in range(extras.n)]
         return wishes, many
+
+    def encode(self, text: str) -> list[int]:
+        """Tokenise; a text that is hopelessly too long is refused before the work is done."""
+        if len(text) > CHARACTERS_A_TOKEN * self.context_len:
+            raise BadRequest(
+                f"The input ({len(text)} characters) is longer than the model's context length "
+                f"({self.context_len} tokens)."
+            )
+        return self.tokenizer.encode(text)
+
+    def logprob_wish(self, top_n: Any, token_ids: Any) -> LogprobWish:
+        """Check what logprobs are asked for beside those of the tokens themselves."""
+        top = typed(top_n or 0, int, "top_logprobs_num")
+        chosen = tuple(typed(token_ids or [], list[int], "token_ids_logprob"))
+        size = self.tokenizer.vocab_size
+        if not 0 <= top <= size or any(not 0 <= token < size for token in chosen):
+            raise BadRequest(f"logprobs are asked for outside the vocabulary of {size} tokens.")
+        return LogprobWish(top_n=top, token_ids=chosen)
 
     def _prompts(self, body: dict[str, Any]) -> tuple[list[list[int]], bool]:
         text, ids = body.get("text"), body.get("input_ids")
@@ -162,11 +192,11 @@ class Reader:
             raise BadRequest("Either text, input_ids or input_embeds should be provided.")
         if text is not None:
             if isinstance(text, str):
-                return [self.tokenizer.encode(text)], False
-            return [self.tokenizer.encode(t) for t in _typed(text, list[str], "text")], True
+                return [self.encode(text)], False
+            return [self.encode(t) for t in typed(text, list[str], "text")], True
         if isinstance(ids, list) and ids and isinstance(ids[0], list):
-            return _typed(ids, list[list[int]], "input_ids"), True
-        return [_typed(ids, list[int], "input_ids")], False
+            return typed(ids, list[list[int]], "input_ids"), True
+        return [typed(ids, list[int], "input_ids")], False
 
     def _wish(
         self,
@@ -178,23 +208,14 @@ class Reader:
         params: SamplingParams,
         extras: Extras,
     ) -> Wish:
-        start = _typed(
-            -1 if (s := _pick(body.get("logprob_start_len"), index, batched)) is None else s,
-            int,
-            "logprob_start_len",
-        )
-        wanted = bool(_pick(body.get("return_logprob"), index, batched))
-        logprobs = None
-        if wanted:
-            top_n = _typed(
-                _pick(body.get("top_logprobs_num"), index, batched) or 0, int, "top_logprobs_num"
-            )
-            chosen = body.get("token_ids_logprob") or []
-            if batched and chosen and isinstance(chosen[0], list):
-                chosen = chosen[index]
-            logprobs = LogprobWish(
-                top_n=top_n, token_ids=tuple(_typed(chosen, list[int], "token_ids_logprob"))
-            )
+        asked = pick(body.get("logprob_start_len"), index, batched)
+        start = typed(-1 if asked is None else asked, int, "logprob_start_len")
+        wanted = bool(pick(body.get("return_logprob"), index, batched))
+        chosen = body.get("token_ids_logprob")
+        if batched and isinstance(chosen, list) and chosen and isinstance(chosen[0], list):
+            chosen = pick(chosen, index, batched)
+        top = pick(body.get("top_logprobs_num"), index, batched)
+        logprobs = self.logprob_wish(top, chosen) if wanted else None
         self.check_length(prompt, params)
         return Wish(
             rid=rid,
@@ -237,7 +258,7 @@ def namespace(body: dict[str, Any]) -> Hashable:
     return None if salt is None and key is None else (str(salt), str(key))
 
 
-def _pick(value: Any, index: int, batched: bool) -> Any:
+def pick(value: Any, index: int, batched: bool) -> Any:
     """Element of a per-request list in a batch; anything else holds for all."""
     if batched and isinstance(value, list):
         if index >= len(value):
