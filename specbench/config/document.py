@@ -16,9 +16,9 @@ from specbench.config.scalars import Unreadable, read_scalar
 from specbench.errors import InputError, InputErrors
 from specbench.model.matrix import Level
 
-LARGEST_FILE = 4 * 2**20
+LARGEST_FILE = 2**20
 DEEPEST = 40
-MOST_VALUES = 200_000
+MOST_VALUES = 20_000
 
 _SCALAR_TAGS = ("tag:yaml.org,2002:str", "!")
 
@@ -167,7 +167,7 @@ def _check_bounds(text: str, path: str) -> None:
     """Walk the events, which need no recursion, before the composer, which does."""
     depth = 0
     documents = 0
-    for event in yaml.parse(text, Loader=yaml.BaseLoader):
+    for count, event in enumerate(yaml.parse(text, Loader=yaml.BaseLoader)):
         if isinstance(event, yaml.DocumentStartEvent):
             documents += 1
         elif isinstance(event, yaml.CollectionStartEvent):
@@ -177,6 +177,9 @@ def _check_bounds(text: str, path: str) -> None:
         if documents > 1:
             place = _place(event.start_mark, path)
             raise InputError("one document is expected, a second begins", where=str(place))
+        if count > 2 * MOST_VALUES:
+            place = _place(event.start_mark, path)
+            raise InputError(f"more than {MOST_VALUES} values", where=str(place))
         if depth > DEEPEST:
             place = _place(event.start_mark, path)
             raise InputError(f"nested more than {DEEPEST} levels deep", where=str(place))

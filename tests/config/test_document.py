@@ -78,6 +78,7 @@ def test_every_value_knows_its_place() -> None:
         ("a: {<<: 3}\n", "f.yaml:1:9", "mappings only"),
         ("a: " + "[" * 5000, "f.yaml:1:", "deep"),
         (BOMB, "f.yaml:", "values"),
+        ("a: [" + "1," * 200_000, "f.yaml:1:", "values"),
     ],
 )
 def test_what_is_refused_and_where(text: str, place: str, what: str) -> None:
