@@ -66,8 +66,8 @@ def write_recording(root: Path, trials: int, requests: int) -> None:
     (root / "manifest.json").write_bytes(msgspec.json.encode(manifest))
     journal = [{"kind": "run_started"}]
     rng = np.random.default_rng(5)
-    grid = itertools.product(range(10**6), (0, 1), ALGORITHMS, (0.0, 1.0), (1, 4, 8, 16, 32, 64))
-    for number, (replicate, launch, algorithm, temperature, concurrency) in zip(
+    grid = itertools.product(range(10**6), (0, 1), (0.0, 1.0), (1, 4, 8, 16, 32, 64), ALGORITHMS)
+    for number, (replicate, launch, temperature, concurrency, algorithm) in zip(
         range(trials), grid, strict=False
     ):
         block = f"{algorithm}-{launch}"

@@ -88,7 +88,7 @@ def gather(recording: Recording) -> Evidence:
         name=recording.path.name,
         path=recording.path,
         manifest=recording.manifest,
-        trials=recording.trials,
+        trials=_with_algorithm(recording.trials),
         requests=columns.table(),
         histograms={key: counts for key, counts in histograms.items() if counts},
         blocks=recording.blocks,
@@ -99,6 +99,13 @@ def gather(recording: Recording) -> Evidence:
         },
         gpu=dict(_gpu_samples(recording)),
     )
+
+
+def _with_algorithm(trials: pd.DataFrame) -> pd.DataFrame:
+    """Give a table without a trial the one factor that every matrix has."""
+    if "algorithm" in trials.columns:
+        return trials
+    return pd.concat([pd.DataFrame(columns=pd.Index(["algorithm"])), trials], axis=1)
 
 
 def _records(recording: Recording, sealed: SealedTrial) -> Iterator[RequestRecord]:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import msgspec
 import numpy as np
@@ -15,8 +16,8 @@ FEWEST = 3
 class ChangePoint(msgspec.Struct, frozen=True, kw_only=True):
     """The level changes before point `index`.
 
-    `ratio` is of the geometric means after and before, inside the segment that was split; `p` is
-    the permutation test's, multiplied by the number of tests made (Bonferroni).
+    `ratio` is of the geometric means of the levels after and before, each up to the next change;
+    `p` is the permutation test's, multiplied by the number of tests made (Bonferroni).
     """
 
     index: int
@@ -38,7 +39,7 @@ def change_points(
     if not np.isfinite(logs).all():
         raise ValueError("change points need positive, finite values")
     random = np.random.default_rng(seed)
-    found: list[ChangePoint] = []
+    found: dict[int, float] = {}
     segments, tests = [(0, len(logs))], 0
     while segments:
         start, end = segments.pop()
@@ -49,10 +50,18 @@ def change_points(
         split, p = _split(segment, random)
         if p * tests > alpha:
             continue
-        change = segment[split:].mean() - segment[:split].mean()
-        found.append(ChangePoint(index=start + split, ratio=math.exp(change), p=min(1, p * tests)))
+        found[start + split] = min(1.0, p * tests)
         segments += [(start, start + split), (start + split, end)]
-    return sorted(found, key=lambda point: point.index)
+    return _with_ratios(logs, found)
+
+
+def _with_ratios(logs: NDArray[np.float64], found: dict[int, float]) -> list[ChangePoint]:
+    bounds = [0, *sorted(found), len(logs)]
+    levels = [logs[start:end].mean() for start, end in pairwise(bounds)] if found else []
+    return [
+        ChangePoint(index=index, ratio=math.exp(after - before), p=found[index])
+        for index, (before, after) in zip(sorted(found), pairwise(levels), strict=True)
+    ]
 
 
 def _split(segment: NDArray[np.float64], random: np.random.Generator) -> tuple[int, float]:
