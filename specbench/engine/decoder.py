@@ -1,6 +1,6 @@
 """The decoder: prefill, then rounds of drafting and verification for a batch of sequences."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -31,7 +31,7 @@ from specbench.engine.sequence import LogprobWish, Sequence, TokenLogprob, token
 from specbench.engine.speculation import STANDALONE_REACH, SpeculationConfig
 from specbench.engine.target_rows import TargetRows
 from specbench.engine.trees import Trees
-from specbench.engine.verify import Coins, Thresholds, split_trees
+from specbench.engine.verify import Coins, Thresholds, Walk, split_trees
 from specbench.engine.weights import Floats
 
 
@@ -72,6 +72,7 @@ class Decoder:
             self.spec.accept_threshold_single, self.spec.accept_threshold_acc
         )
         self.seams = break_seams(Seams(), faults)
+        self.watch: Callable[[Round, Walk], None] | None = None  # told of every verification
         self._noise = Noise(NoiseConfig() if deterministic or noise is None else noise)
         self._drafter = make_drafter(language, self.spec, seed)
         self._coins = CoinSource(seed, deterministic)
@@ -195,6 +196,8 @@ class Decoder:
             proposal = drawn.of_chain(row, self.language.vocab_size) if drawn else None
             judged = Round(sequence, tree, len(sequences), rows, coins[row], proposal)
             walk = judge(self.seams, judged, self.thresholds, blockwise=blockwise)
+            if self.watch is not None:
+                self.watch(judged, walk)
             _commit(sequence, run, row, self.seams.commit(judged, walk))
             tokens = [*(tree.tokens[node] for node in walk.path), walk.bonus]
             self.seams.count(sequence, len(walk.path), self.spec.num_draft_tokens - 1)

@@ -1,118 +1,108 @@
-"""Tell one request's rounds as text: the tree, the coins, the path that was accepted, the bonus."""
+"""One request's rounds, made visible: the tree, the target's view of it, the coins, the path."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from specbench.engine.coins import CoinArray
 from specbench.engine.decoder import Decoder
-from specbench.engine.sampling import SamplingParams
 from specbench.engine.seams import Round
 from specbench.engine.sequence import Sequence
 from specbench.engine.tokenizer import Tokenizer
-from specbench.engine.verify import Coins, Walk
+from specbench.engine.trees import NO_NODE
+from specbench.engine.verify import Walk
 
 
-@dataclass
-class Witness:
-    """Stands in two seams of a decoder and remembers what passes, without changing it."""
+@dataclass(frozen=True, slots=True)
+class TracedNode:
+    """A drafted node: its parent and depth, the target's probability of it, its coin, its fate.
 
-    coins: Coins | None = None
-    judged: Round | None = None
-    walk: Walk | None = None
+    probability is that of the node's token in its parent's row (None for the root); coin is the one
+    that chooses among the node's own children (None when the request is greedy).
+    """
 
-    def stand_in(self, decoder: Decoder) -> None:
-        """Take the place of the decoder's own seams, around them."""
-        seams = decoder.seams
-
-        def coins(nodes: CoinArray, final: CoinArray) -> tuple[CoinArray, CoinArray]:
-            nodes, final = seams.coins(nodes, final)
-            self.coins = Coins(nodes[0].tolist(), float(final[0]))
-            return nodes, final
-
-        def walked(judged: Round, walk: Walk) -> Walk:
-            self.judged, self.walk = judged, seams.walked(judged, walk)
-            return self.walk
-
-        decoder.seams = replace(seams, coins=coins, walked=walked)
+    node: int
+    parent: int
+    depth: int
+    text: str
+    probability: float | None
+    coin: float | None
+    accepted: bool
 
 
-def trace_request(decoder: Decoder, text: str, params: SamplingParams) -> Iterator[str]:
-    """Decode one request and yield the lines that tell how; the decoder is used up by it."""
-    tokenizer = decoder.language.tokenizer
-    witness = Witness()
-    witness.stand_in(decoder)
-    sequence = Sequence("trace", tokenizer.encode(text), params)
-    first = decoder.prefill([sequence])[0].token_ids
-    yield f"prompt      {len(sequence.prompt_ids)} tokens"
-    yield f"prefill     emits {_shown(tokenizer, first)}, by the plain sampler"
-    number = 0
-    while sequence.finish is None:
-        number += 1
-        root, place = sequence.current, sequence.kv.length
-        emitted = decoder.step([sequence])[0].token_ids
-        yield ""
-        yield f"round {number:<5} root {_piece(tokenizer, root)} at position {place}"
-        if witness.judged is not None and witness.walk is not None:
-            yield from _tell_round(tokenizer, witness, witness.judged, witness.walk)
-        yield f"emitted     {_shown(tokenizer, emitted)}"
-    yield ""
-    yield f"finish      {sequence.finish.type} {sequence.finish.matched}"
-    yield f"text        {decoder.text(sequence.output_ids)!r}"
-    if sequence.verify_ct:
-        accept_len = 1 + sequence.accepted / sequence.verify_ct
-        yield (
-            f"accept_len  {accept_len:.2f} = 1 + {sequence.accepted} accepted drafts / "
-            f"{sequence.verify_ct} verify steps; histogram {sequence.histogram}"
-        )
+@dataclass(frozen=True, slots=True)
+class RoundTrace:
+    """One round of draft and verification; nodes in depth-first order."""
+
+    number: int
+    nodes: tuple[TracedNode, ...]
+    path: tuple[int, ...]
+    bonus: str
+    final_coin: float | None
+    emitted: str
+
+    def lines(self) -> Iterator[str]:
+        """Yield the round as text: one line a node, accepted ones marked with a star."""
+        yield f"round {self.number}: {len(self.path)} of {len(self.nodes) - 1} drafts accepted"
+        for node in self.nodes:
+            mark = "*" if node.accepted else " "
+            chance = "" if node.probability is None else f"  p={node.probability:.3f}"
+            coin = "" if node.coin is None else f"  coin={node.coin:.3f}"
+            yield f"  {mark} {'  ' * node.depth}{node.text!r}{chance}{coin}"
+        coin = "" if self.final_coin is None else f"  coin={self.final_coin:.3f}"
+        yield f"  + bonus {self.bonus!r}{coin}"
+        yield f"  = {self.emitted!r}"
 
 
-def _tell_round(tokenizer: Tokenizer, witness: Witness, judged: Round, walk: Walk) -> Iterator[str]:
+def trace_request(decoder: Decoder, sequence: Sequence) -> Iterator[RoundTrace]:
+    """Run one request to its end and yield its rounds; the decoder must not run others meanwhile.
+
+    Plain decoding has no rounds: nothing is yielded, the sequence is complete all the same.
+    """
+    seen: list[tuple[Round, Walk]] = []
+    decoder.watch = lambda judged, walk: seen.append((judged, walk))
+    try:
+        decoder.prefill([sequence])
+        number = 0
+        while sequence.finish is None:
+            seen.clear()
+            emission = decoder.step([sequence])[0]
+            for judged, walk in seen:
+                number += 1
+                tokenizer = decoder.language.tokenizer
+                emitted = tokenizer.decode(emission.token_ids, skip_special=False)
+                yield describe(number, judged, walk, tokenizer, emitted)
+    finally:
+        decoder.watch = None
+
+
+def describe(
+    number: int, judged: Round, walk: Walk, tokenizer: Tokenizer, emitted: str
+) -> RoundTrace:
+    """Return the trace of one verification, while its rows are still in memory."""
     greedy = judged.rows.params.greedy
-    yield from _tell_children(tokenizer, witness, judged, walk, 0, "  ")
-    last = walk.path[-1] if walk.path else 0
-    path = [judged.tree.tokens[node] for node in walk.path]
-    yield f"accepted    {len(path)}: {_shown(tokenizer, path)}"
-    how = "the target's argmax"
-    if not greedy and witness.coins is not None:
-        how = f"final coin {witness.coins.final:.3f}"
-    yield f"bonus       {_piece(tokenizer, walk.bonus)} from the row of node {last}, {how}"
+    return RoundTrace(
+        number,
+        tuple(_nodes(judged, walk, tokenizer)),
+        tuple(walk.path),
+        tokenizer.decode([walk.bonus], skip_special=False),
+        None if greedy else judged.coins.final,
+        emitted,
+    )
 
 
-def _tell_children(
-    tokenizer: Tokenizer, witness: Witness, judged: Round, walk: Walk, node: int, indent: str
-) -> Iterator[str]:
-    """One line a child in sibling order, each followed by its own children."""
-    tree = judged.tree
-    children = tree.children(node)
-    visited = node == 0 or node in walk.path
-    if children and visited:
-        yield f"{indent}{_question(tokenizer, witness, judged, node)}"
-    distribution = judged.rows.distribution(node) if visited and children else None
-    taken = next((child for child in children if child in walk.path), None)
-    for child in children:
-        token = tree.tokens[child]
-        if distribution is None:
-            verdict = "not reached"
-        else:
-            said = "accepted" if child == taken else "rejected"
-            over = taken is not None and children.index(child) > children.index(taken)
-            verdict = f"p = {distribution[token]:.3f}  {'not tried' if over else said}"
-        yield f"{indent}node {child:<3} {_piece(tokenizer, token):16} {verdict}"
-        yield from _tell_children(tokenizer, witness, judged, walk, child, indent + "    ")
-
-
-def _question(tokenizer: Tokenizer, witness: Witness, judged: Round, node: int) -> str:
-    """Say what decides among the children of a node."""
-    if judged.rows.params.greedy or witness.coins is None:
-        wanted = _piece(tokenizer, judged.rows.argmax(node))
-        return f"after node {node} the target wants {wanted}"
-    coin = witness.coins.nodes[node]
-    return f"coin of node {node}: {coin:.3f}; a child is accepted once the sum of p exceeds it"
-
-
-def _piece(tokenizer: Tokenizer, token: int) -> str:
-    return repr(tokenizer.decode([token], skip_special=False))
-
-
-def _shown(tokenizer: Tokenizer, tokens: list[int]) -> str:
-    return " ".join(_piece(tokenizer, token) for token in tokens) or "nothing"
+def _nodes(judged: Round, walk: Walk, tokenizer: Tokenizer) -> Iterator[TracedNode]:
+    tree, greedy = judged.tree, judged.rows.params.greedy
+    accepted = {0, *walk.path}
+    stack = [(0, NO_NODE, 0)]
+    while stack:
+        node, parent, depth = stack.pop()
+        token = tree.tokens[node]
+        yield TracedNode(
+            node,
+            parent,
+            depth,
+            tokenizer.decode([token], skip_special=False),
+            None if node == 0 else float(judged.rows.distribution(parent)[token]),
+            None if greedy else judged.coins.nodes[node],
+            node in accepted,
+        )
+        stack += [(child, node, depth + 1) for child in reversed(tree.children(node))]
