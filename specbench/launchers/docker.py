@@ -8,7 +8,7 @@ from typing import Any
 
 from specbench.errors import HostError, InputError, LoadFailed
 from specbench.launchers.command import Launch, address_of, render
-from specbench.launchers.host import holders_of, require_free_port
+from specbench.launchers.host import ask, holders_of, require_free_port
 from specbench.launchers.service import Patience, RunningService
 from specbench.launchers.serving import Place, serving, write_launch
 from specbench.model.host import Host
@@ -135,13 +135,9 @@ class ContainerProcess:
         return 128 - status if 128 < status < 160 else status
 
     def work(self) -> float | None:
-        """Return CPU seconds of the container's control group, where it can be read."""
-        group = self._shell.run(["cat", f"/proc/{self.pid}/cgroup"]).stdout.rpartition("::")[2]
-        path = f"/sys/fs/cgroup{group.strip()}/cpu.stat"
-        for line in self._shell.run(["cat", path]).stdout.splitlines():
-            if line.startswith("usage_usec "):
-                return int(line.split()[1]) / 1e6
-        return None
+        """Return CPU seconds and megabytes read, of the container's processes."""
+        answer = ask(self._shell, self._host, {"do": "work", "pid": self.pid})
+        return float(answer["work"]) if answer.get("work") is not None else None
 
     def listens(self) -> bool | None:
         """Return whether the port's holder runs in the container, where that can be seen."""

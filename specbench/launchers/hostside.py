@@ -52,6 +52,14 @@ def python(request: Json) -> Json:
     return {"version": sys.version.split()[0], "executable": sys.executable, "boot": boot_id()}
 
 
+def work(request: Json) -> Json:
+    """Sum the work of a process and its descendants, or null where there is none."""
+    pid = request.get("pid")
+    if not pid or start_ticks(int(pid)) is None:
+        return {"work": None}
+    return {"work": sum(_work(each) for each in [int(pid), *descendants(int(pid))])}
+
+
 def facts(request: Json) -> Json:
     """Describe the machine, by what stays the same between two launches."""
     del request

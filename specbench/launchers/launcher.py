@@ -124,6 +124,11 @@ def starter_for(
     history: Mapping[str, float] | None = None,
 ) -> Starter:
     """Make the bare launcher that starts servers on a host, without what surrounds a launch."""
+    if host.nodes:
+        raise InputError(
+            f"host {host.name!r} names nodes: a server over several machines is not available",
+            hint="start it yourself and measure it with launcher: attach",
+        )
     match host.launcher:
         case "process":
             return ProcessLauncher(host, shell, patience=patience, history=history)

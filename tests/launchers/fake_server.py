@@ -107,7 +107,7 @@ def main() -> None:
     match options.scenario:
         case "oom":
             say("Capture cuda graph failed: CUDA out of memory. Tried to allocate 2.00 GiB.")
-            tell("Possible solutions:\n1. set --mem-fraction-static to a smaller value", flush=True)
+            tell("Possible solutions:\n1. set --mem-fraction-static to a smaller value")
             say("Received sigquit from a child process. It usually means the child failed.")
             os.kill(os.getpid(), signal.SIGKILL)
         case "hangs":
