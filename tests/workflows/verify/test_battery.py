@@ -187,3 +187,15 @@ def test_every_stage_reports_what_it_cost_and_never_more_than_the_budget() -> No
 
     assert all(a.generated <= b.generated for a, b in itertools.pairwise(events))
     assert events[-1].generated <= SMALL.limit
+
+
+def test_clean_servers_of_many_seeds_are_not_accused() -> None:
+    tiny = replace(SMALL, sampled=((S1, 700), (HOT, 500)), batched=8, frozen=(0, 0), soak=0)
+    noise = (0.0, 0.02, 0.05)
+
+    documents = [
+        verify(FakeServer(seed=seed, target=seed, noise=noise[seed % 3]), VerifyOptions(sizes=tiny))
+        for seed in range(12)
+    ]
+
+    assert [d.reason for d in documents if d.verdict == "violated" or d.integrity] == []
