@@ -126,7 +126,7 @@ def _table(done: list[LevelFinished]) -> None:
         found = level.certificate
         console.print(
             f"{level.name}: TTFT is right within {_number(found.ttft_error_us)} us, chunk gaps"
-            f" within {_number(found.gap_error_us)} us, for 99 % of requests ({found.stamp} stamps)"
+            f" within {_number(found.gap_error_us)} us, in 99 of 100 ({found.stamp} stamps)"
         )
 
 

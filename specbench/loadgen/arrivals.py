@@ -28,6 +28,7 @@ class Arrivals:
     """
 
     __slots__ = (
+        "_doubts",
         "_lags",
         "_origin",
         "_reads",
@@ -39,7 +40,6 @@ class Arrivals:
         "kernel_reads",
         "last",
         "reads",
-        "worst_doubt",
     )
 
     def __init__(self, origin_ns: int) -> None:
@@ -54,7 +54,7 @@ class Arrivals:
         self.exact_reads = 0
         self.inexact = 0
         self.first_doubt: int | None = None
-        self.worst_doubt = 0
+        self._doubts: list[int] = []
 
     def stamp(self, reads: list[Read]) -> list[int]:
         """Give the arrival of each read's last byte, in ns since the drive's start."""
@@ -97,10 +97,9 @@ class Arrivals:
 
     def _doubt(self, index: int, chunks: int, *, cut: bool) -> None:
         single = chunks == 1 and not cut
-        if single:
-            self.exact_reads += 1
-        else:
-            self.inexact += chunks if cut else chunks - 1
+        self.exact_reads += single
+        inexact = chunks if cut else chunks - 1
+        self.inexact += inexact
         _, ancillary, _, _, quiet = self._reads[index]
         if index:
             quiet = max(quiet, self._reads[index - 1][3])
@@ -108,7 +107,7 @@ class Arrivals:
         doubt = 0 if exact else max(self._stamps[index] - (quiet - self._origin), 0)
         if self.first_doubt is None:
             self.first_doubt = doubt
-        self.worst_doubt = max(self.worst_doubt, doubt)
+        self._doubts += [doubt] * (inexact if ancillary else chunks)
 
     def settle(self, record: RequestRecord, tally: Tally) -> None:
         """Write the account into the record and the worker's tally."""
@@ -122,8 +121,8 @@ class Arrivals:
         tally.events += len(record.chunk_ns)
         tally.event_reads += self.event_reads
         tally.exact_reads += self.exact_reads
-        if self.first_doubt is not None:
-            tally.gap_doubt.add(self.worst_doubt)
+        certain = len(record.chunk_ns) - len(self._doubts)
+        tally.gap_doubt.extend([0] * certain + self._doubts)
         if len(record.chunk_ns) > 1:
             span = record.chunk_ns[-1] - record.chunk_ns[0]
             tally.gap.add(span // (len(record.chunk_ns) - 1))

@@ -3,10 +3,12 @@
 The bound on an error is built from what the client knows, and from nothing that it hopes:
 
     TTFT error <= (last byte written - intended send) + doubt of the first chunk + round trip
-    gap error  <= worst doubt of the chunks of the request (see arrivals)
+    gap error  <= doubt of its chunks (see arrivals)
 
-plus `FLOOR_US`, the time that a segment spends between a server's last instruction and the stamp
-(softirq; 2 to 10 us on loopback). Each is the 99.5th percentile over requests, for a claim of 99 %.
+plus `FLOOR_US` for what no client can see: the time between a server's last instruction and the
+stamp (softirq, and the server's own preemption: 2 to 10 us on a quiet loopback, 40 us beside busy
+neighbours). The TTFT's is the 99.5th percentile over requests, for a claim of 99 % of them; the
+gap's the 99.5th percentile over chunks, for a claim of 99 % of the gaps, each of which has two.
 A finish, usage or [DONE] event in the same read as the last chunk is taken to have left with it:
 SGLang and vLLM write them out of the same engine output.
 """
@@ -19,7 +21,7 @@ import msgspec
 from specbench.loadgen.tally import WorkerSummary, percentile
 from specbench.model.load import Certificate, DriveReport
 
-FLOOR_US = 15.0
+FLOOR_US = 100.0
 CLAIM = 0.995
 CPU_BOUND = 0.90
 LATE_BOUND_US = 10_000.0

@@ -73,6 +73,7 @@ class Loop:
         self._timeout_ns = int(job.request_timeout_s * 1e9)
         self._sampled = 0
         self._quiet_ns = 0
+        self._changed = False
 
     def run(self) -> None:
         """Drive until all is done, or the parent says abort."""
@@ -100,46 +101,55 @@ class Loop:
         self._abort_in_flight(detail)
 
     def _turn(self, until_ns: int, *, precise: bool) -> int:
-        """Take what has arrived, and count it. This is the path that every event goes through."""
-        connections = self._pool.by_fd
-        wall, monotonic = time.time_ns, time.monotonic_ns
-        quiet_ns = self._quiet_ns
-        ready = self._poller.wait(until_ns, precise=precise)
-        self._quiet_ns = monotonic()
-        for fd, mask in ready:
-            connection = connections.get(fd)
-            if connection is None:
-                if fd == self._control:
-                    self.abort("interrupted")
-                continue
-            exchange = connection.stream
-            if mask != READ or exchange is None:
-                self._slow(connection, mask, quiet_ns)
-                continue
-            try:
-                data, ancillary, _, _ = connection.recvmsg(connection.room, ANCILLARY_BYTES)
-            except BlockingIOError:
-                continue
-            except OSError as error:
-                self._broken(connection, error)
-                continue
-            reads = exchange.reads
-            reads.append((data, ancillary, wall(), monotonic(), quiet_ns))
-            if (
-                exchange.lazy
-                and 7 < len(data) < READ_BYTES
-                and len(reads) < HOLD_READS
-                and not data.endswith(b"\r\n\r\n")
-            ):
-                continue
-            if len(data) == connection.room:
-                connection.room = FULL_READ_BYTES
-            if exchange.advance(data):
-                self._answered(connection, exchange)
-        return len(ready)
+        """Take what arrives until `until_ns`, or until there is something else to do.
 
-    def _slow(self, connection: Connection, mask: int, quiet_ns: int) -> None:
-        """Take everything but a plain read: opening, TLS, writing on, an idle connection's end."""
+        Gives how many sockets were ready at last. This is the path that every event goes through;
+        it polls again by itself, since a turn of `run` costs as much as an event.
+        """
+        by_fd, poller = self._pool.by_fd, self._poller
+        wall, monotonic = time.time_ns, time.monotonic_ns
+        self._changed = precise
+        ready = poller.wait(until_ns, precise=precise)
+        while True:
+            quiet_ns, now = self._quiet_ns, monotonic()
+            self._quiet_ns = now
+            for fd, mask in ready:
+                connection = by_fd.get(fd)
+                if connection is None or mask != READ or (exchange := connection.stream) is None:
+                    self._slow(fd, mask, quiet_ns)
+                    continue
+                try:
+                    data, ancillary, _, _ = connection.recvmsg(connection.room, ANCILLARY_BYTES)
+                except BlockingIOError:
+                    continue
+                except OSError as error:
+                    self._broken(connection, error)
+                    continue
+                reads = exchange.reads
+                reads.append((data, ancillary, wall(), monotonic(), quiet_ns))
+                if (
+                    exchange.lazy
+                    and 7 < len(data) < READ_BYTES
+                    and len(reads) < HOLD_READS
+                    and not data.endswith(b"\r\n\r\n")
+                ):
+                    continue
+                if len(data) == connection.room:
+                    connection.room = FULL_READ_BYTES
+                if exchange.advance(data):
+                    self._answered(connection, exchange)
+            if self._changed or now >= until_ns:
+                return len(ready)
+            ready = poller.ready(until_ns - now)
+
+    def _slow(self, fd: int, mask: int, quiet_ns: int) -> None:
+        """Take all but a plain read: opening, TLS, writing on, an idle connection's end, abort."""
+        self._changed = True
+        connection = self._pool.by_fd.get(fd)
+        if connection is None:
+            if fd == self._control:
+                self.abort("interrupted")
+            return
         exchange = connection.exchange
         if connection.state != "open":
             if mask != READ or connection.state != "connecting":
@@ -290,6 +300,7 @@ class Loop:
 
     def _end(self, exchange: Exchange, status: str, reason: Reason, detail: str) -> None:
         now = time.monotonic_ns()
+        self._changed = True
         self.in_flight -= 1
         slot = exchange.record.slot
         again = status == "ok" and self._sending and not self._pacer.scheduled

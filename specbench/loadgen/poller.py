@@ -15,10 +15,20 @@ class Poller:
     """epoll on Linux, poll elsewhere; both level-triggered, with the same masks."""
 
     def __init__(self) -> None:
-        self._source = select.epoll() if sys.platform == "linux" else select.poll()
-        self.register = self._source.register
-        self.modify = self._source.modify
-        self.unregister = self._source.unregister
+        if sys.platform == "linux":
+            self._epoll = select.epoll()
+            self._fd, self._unit, self._limit = self._epoll.fileno(), 1e-9, (MAX_READY,)
+            self._poll = self._epoll.poll
+            self.register = self._epoll.register
+            self.modify = self._epoll.modify
+            self.unregister = self._epoll.unregister
+        else:
+            other = select.poll()
+            self._fd, self._unit, self._limit = -1, 1e-6, ()
+            self._poll = other.poll
+            self.register = other.register
+            self.modify = other.modify
+            self.unregister = other.unregister
 
     def wait(self, until_ns: int, *, precise: bool) -> list[tuple[int, int]]:
         """Give (fd, mask) of what is ready, waiting until CLOCK_MONOTONIC `until_ns` at most.
@@ -27,22 +37,16 @@ class Poller:
         """
         left = until_ns - time.monotonic_ns()
         if left <= 0:
-            return self._ready(0)
+            return self.ready(0)
         if not precise:
-            return self._ready(left)
-        if left > SPIN_NS and isinstance(self._source, select.epoll):
-            select.select([self._source.fileno()], [], [], (left - SPIN_NS) / 1e9)
-        ready = self._ready(0)
-        while not ready and time.monotonic_ns() < until_ns:
-            ready = self._ready(0)
-        return ready
+            return self.ready(left)
+        if left > SPIN_NS and self._fd >= 0:
+            select.select([self._fd], [], [], (left - SPIN_NS) / 1e9)
+        found = self.ready(0)
+        while not found and time.monotonic_ns() < until_ns:
+            found = self.ready(0)
+        return found
 
-    def _ready(self, timeout_ns: int) -> list[tuple[int, int]]:
-        if isinstance(self._source, select.epoll):
-            return self._source.poll(timeout_ns / 1e9, MAX_READY)
-        return self._source.poll(timeout_ns / 1e6)
-
-    def close(self) -> None:
-        """Give the descriptor back."""
-        if isinstance(self._source, select.epoll):
-            self._source.close()
+    def ready(self, timeout_ns: int) -> list[tuple[int, int]]:
+        """Give what is ready, waiting so long at most (rounded up to a millisecond)."""
+        return self._poll(timeout_ns * self._unit, *self._limit)

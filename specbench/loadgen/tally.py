@@ -13,14 +13,14 @@ class Sampler:
     stride doubles. No coin is tossed, so equal input gives an equal sample.
     """
 
-    __slots__ = ("_limit", "_skip", "_stride", "maximum", "values")
+    __slots__ = ("_limit", "_seen", "_stride", "maximum", "values")
 
     def __init__(self, limit: int = 1 << 14) -> None:
         self.values = array("q")
         self.maximum: int | None = None
         self._limit = limit
         self._stride = 1
-        self._skip = 0
+        self._seen = 0
 
     def extend(self, values: list[int]) -> None:
         """Add values in order."""
@@ -29,12 +29,11 @@ class Sampler:
         largest = max(values)
         if self.maximum is None or largest > self.maximum:
             self.maximum = largest
-        self.values.extend(values[self._skip :: self._stride])
-        self._skip = (self._skip - len(values)) % self._stride
+        self.values.extend(values[-self._seen % self._stride :: self._stride])
+        self._seen += len(values)
         while len(self.values) > self._limit:
             self.values = self.values[::2]
             self._stride *= 2
-            self._skip = (self._skip - len(values)) % self._stride
 
     def add(self, value: int) -> None:
         """Add one value."""
@@ -46,8 +45,8 @@ class WorkerSummary(msgspec.Struct, frozen=True, kw_only=True, tag="worker_summa
 
     Samples are in nanoseconds. `lag`: kernel stamp to read; `late`: intended send to its last byte
     written; `turnaround`: end of a reply to the next send of its slot; `ttft_doubt`, `gap_doubt`:
-    by how much a request's first chunk and its worst gap may be off for what this client knows;
-    `gap`: the mean gap between the chunks of a request.
+    by how much the TTFT of each request and the stamp of each chunk may be off for what this
+    client knows; `gap`: the mean gap between the chunks of a request.
     """
 
     worker: int

@@ -222,8 +222,8 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
     `start_late_us_*`: intended send against the write; `turnaround_us_*`: end of a reply against
     the next send of its slot (closed loop); `cpu_share`: of one core, of the busiest process;
     `cpu_s`: of all processes, from the start to the last row. `ttft_error_us` and `gap_error_us`
-    must hold against the truth for at least 99 % of requests. `flags` holds `client_saturated` and
-    `clock_step` where they apply.
+    must hold against the truth for at least 99 % of requests, and of gaps. `flags` holds
+    `client_saturated` and `clock_step` where they apply.
     """
 
     stamp: Literal["kernel", "read", "mixed"]

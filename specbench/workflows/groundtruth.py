@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specbench.errors import HostError
-from specbench.model.load import RequestRecord
+from specbench.model.load import Certificate, RequestRecord
 
 _PACKAGED = Path(__file__).parents[1] / "data" / "groundtruth"
 _IN_TREE = Path(__file__).parents[2] / "benchmarks" / "groundtruth"
@@ -33,7 +33,7 @@ class Truth(msgspec.Struct, frozen=True):
 class Errors(msgspec.Struct, frozen=True):
     """Client minus truth, absolute, in microseconds; `requests` were matched.
 
-    `ttft` has one value a request, `gap` one a gap, `worst_gap` one a request.
+    `ttft` has one value a request, `gap` one a gap.
     `miscounted` requests had another number of chunks or tokens than were sent.
     """
 
@@ -41,7 +41,6 @@ class Errors(msgspec.Struct, frozen=True):
     miscounted: int
     ttft: Floats
     gap: Floats
-    worst_gap: Floats
 
 
 def build(folder: Path, program: str = "truth_server") -> Path:
@@ -98,7 +97,6 @@ def compare(records: Sequence[RequestRecord], truths: dict[str, Truth]) -> Error
     """Hold the rows of a drive against the truth, request by request and gap by gap."""
     ttft: list[float] = []
     gaps: list[Floats] = []
-    worst: list[float] = []
     miscounted = 0
     for record in records:
         truth = truths.get(record.rid)
@@ -112,14 +110,19 @@ def compare(records: Sequence[RequestRecord], truths: dict[str, Truth]) -> Error
         gap = gap_errors_us(record.chunk_ns, truth)
         ttft.append(error)
         gaps.append(gap)
-        worst.append(float(gap.max()) if gap.size else 0.0)
     return Errors(
         requests=len(ttft),
         miscounted=miscounted,
         ttft=np.array(ttft),
         gap=np.concatenate(gaps) if gaps else np.array([]),
-        worst_gap=np.array(worst),
     )
+
+
+def held(errors: Errors, found: Certificate) -> float:
+    """Give the share of requests, or of gaps, inside the certificate's bounds: the lesser one."""
+    ttft = np.mean(errors.ttft <= (found.ttft_error_us or 0.0)) if errors.ttft.size else 1.0
+    gap = np.mean(errors.gap <= (found.gap_error_us or 0.0)) if errors.gap.size else 1.0
+    return float(min(ttft, gap))
 
 
 def first_error_us(ttft_ns: int, truth: Truth) -> float:
