@@ -118,6 +118,7 @@ def _add_controls(design: Design, found: dict[Key, Origin]) -> None:
     control = design.matrix.control
     at = design.names.index("algorithm")
     idle = [i for i, name in enumerate(design.names) if not design.applies(name, control)]
+    own = [i for i, name in enumerate(design.names) if name in design.own_factors[control]]
     for key in list(found):
         if key[at] == control:
             continue
@@ -125,11 +126,26 @@ def _add_controls(design: Design, found: dict[Key, Origin]) -> None:
         changed[at] = control
         for index in idle:
             changed[index] = None
-        partner = tuple(changed)
-        if design.when:
-            levels = dict(zip(design.names, partner, strict=True))
-            partner = tuple(design.collapsed(levels).values())
-        found.setdefault(partner, "control")
+        for partner in _filled(design, changed, own) if own else (tuple(changed),):
+            levels = partner
+            if design.when:
+                named = dict(zip(design.names, partner, strict=True))
+                levels = tuple(design.collapsed(named).values())
+            found.setdefault(levels, "control")
+
+
+def _filled(design: Design, key: list[Level], own: list[int]) -> Iterator[Key]:
+    """Give a control with factors of its own (a chain, not `ar`) all levels that its arm lacks."""
+    levels = [design.matrix.factors[design.names[index]] for index in own]
+    choices = [
+        some if key[index] is None and None not in some else (key[index],)
+        for index, some in zip(own, levels, strict=True)
+    ]
+    for chosen in itertools.product(*choices):
+        filled = list(key)
+        for index, level in zip(own, chosen, strict=True):
+            filled[index] = level
+        yield tuple(filled)
 
 
 @dataclass

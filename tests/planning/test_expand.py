@@ -182,6 +182,15 @@ def test_a_control_that_was_excluded_is_added_again() -> None:
     assert {cell.origin for cell in cells if cell.algorithm == "ar"} == {"control"}
 
 
+def test_a_control_with_factors_of_its_own_keeps_its_levels() -> None:
+    factors = {"algorithm": ("ar", "ddtree"), "budget": (7, 16), "topk": (4,), "tp": (1,)}
+
+    cells = planning.expand(matrix_of(factors, control="dflash"))
+
+    budgets = sorted(c.levels["budget"] for c in cells if c.algorithm == "dflash")  # type: ignore[type-var]
+    assert budgets == [7, 16]
+
+
 def test_a_matrix_that_expands_to_nothing_is_refused_at_its_place() -> None:
     matrix = parse_matrix(BASE + "exclude: ['true']\n", "m.yaml")
 
