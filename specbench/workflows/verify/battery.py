@@ -109,10 +109,11 @@ def _run_stages(session: Session, conclusion: Conclusion) -> Iterator[VerifyEven
                 done.append((stage, evidence))
             yield _finished(session, stage.name, evidence)
             if conclusion.options.fail_fast and (yield from _damned(session, done)):
-                session.not_tested.append(f"everything after {stage.name}: --fail-fast")
+                session.not_tested.append(f"everything after {stage.name}: fail-fast")
                 break
-        yield from _confirm(session, done)
-        yield from _refine(session, done)
+        else:
+            yield from _confirm(session, done)
+            yield from _refine(session, done)
     except ServiceError as error:
         conclusion.essential.append(f"the battery was cut short: {error.what}")
     conclusion.evidences = [_covered(session, evidence) for _, evidence in done]

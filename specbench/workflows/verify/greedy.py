@@ -17,6 +17,9 @@ from specbench.workflows.verify.wire import Ask, Completion
 LEVEL = 0.99
 # A handful of confirmed witnesses proves as much as a hundred.
 WITNESSES = 3
+# Without a reference, doubtful tokens above this share (lower limit, percent) are no noise: even
+# heavy tails (router flips of a mixture of experts) were simulated well below it.
+DOUBTFUL_PCT = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +136,7 @@ def judge_greedy(
         effects=(_garbage(found), _doubtful(session, found)),
         witnesses=tuple(witnesses),
         profile=_profile(verified, found),
+        fails=_too_many_doubtful(session, found),
         lacking=_unconfirmed(session, found, witnesses, verified),
         note=f"largest regret {found.worst:.2f} nat, 99 % quantile {found.q99:.3f}",
     )
@@ -182,6 +186,18 @@ def _doubtful(session: Session, found: RegretAudit) -> Effect:
     # The bound after no event at all depends on n only and is judged over all stages together.
     margin = session.budget.soft_pct if len(found.soft) else None
     return Effect("doubtful_pct", value, low, high, margin)
+
+
+def _too_many_doubtful(session: Session, found: RegretAudit) -> str:
+    """Say so if doubtful tokens are too frequent for noise; with a reference a test decides."""
+    if session.control_regrets is not None or len(found.soft) < WITNESSES:
+        return ""
+    if found.soft_lower_pct(LEVEL) < max(DOUBTFUL_PCT, session.budget.soft_pct):
+        return ""
+    return (
+        f"{len(found.soft)} of {found.n} tokens lie {session.margins.soft:g} to "
+        f"{session.margins.hard:g} nat below the target's favourite"
+    )
 
 
 def _unconfirmed(
