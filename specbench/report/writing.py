@@ -1,7 +1,8 @@
 """Writes a report's files: findings.html, findings.md, and the plots."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,25 +28,16 @@ def write_report(sources: Sequence[Source], folder: Path) -> ReportFiles:
 
     Raises RecordingError when a recording is damaged or the folder cannot be written.
     """
-    dossier = assemble([evidence_of(source) for source in sources])
-    files = {
-        "findings.html": html.render(dossier).encode("utf-8", "replace"),
-        "findings.md": markdown.render(dossier).encode("utf-8", "replace"),
-    }
     plots = folder / "plots"
-    try:
-        plots.mkdir(parents=True, exist_ok=True)
+    with _writable(folder):
+        plots.mkdir(parents=True, exist_ok=True)  # before the work, so that it is not in vain
+    dossier = assemble([evidence_of(source) for source in sources])
+    with _writable(folder):
         for chapter in dossier.chapters:
             for picture in chapter.pictures.values():
                 picture.write(plots, chapter.prefix)
-        for name, content in files.items():
-            _replace(folder / name, content)
-    except OSError as error:
-        raise RecordingError(
-            f"cannot write the report: {error.strerror or error}",
-            where=str(error.filename or folder),
-            hint="give another folder with -o",
-        ) from error
+        _replace(folder / "findings.html", html.render(dossier))
+        _replace(folder / "findings.md", markdown.render(dossier))
     return ReportFiles(
         folder=folder,
         html=folder / "findings.html",
@@ -55,10 +47,22 @@ def write_report(sources: Sequence[Source], folder: Path) -> ReportFiles:
     )
 
 
-def _replace(path: Path, content: bytes) -> None:
+@contextmanager
+def _writable(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise RecordingError(
+            f"cannot write the report: {error.strerror or error}",
+            where=str(error.filename or folder),
+            hint="give another folder with -o",
+        ) from error
+
+
+def _replace(path: Path, text: str) -> None:
     aside = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        aside.write_bytes(content)
+        aside.write_bytes(text.encode("utf-8", "replace"))
         aside.replace(path)
     finally:
         aside.unlink(missing_ok=True)
