@@ -111,7 +111,10 @@ def _sealed(
     flags: dict[str, Level],
     env: dict[str, Level],
 ) -> LaunchSpec:
-    shown = tuple((flag, value) for flag, value in flags.items() if value not in (None, False))
+    # By identity: 0 is a value that a flag may have, and equal to False.
+    shown = tuple(
+        (f, value) for f, value in flags.items() if value is not None and value is not False
+    )
     texts = tuple(
         (name, str(value).lower() if isinstance(value, bool) else str(value))
         for name, value in env.items()

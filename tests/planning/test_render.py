@@ -60,6 +60,14 @@ def test_switches_are_bare_or_left_out() -> None:
     assert values == [None, True, None]
 
 
+def test_zero_is_a_value_and_not_a_switch() -> None:
+    text = BASE + "server: {flags: {a: 0, b: 0.0, c: false, d: null, e: true}}\n"
+
+    flags = dict(spec_of(text, "ar").flags)
+
+    assert [flags.get(name, "absent") for name in "abcde"] == [0, 0.0, "absent", "absent", True]
+
+
 def test_an_upper_case_factor_is_an_environment_variable() -> None:
     text = BASE.replace("tp: [1, 2]", "SGLANG_SIMULATE_ACC_LEN: [1.5, null]")
 
