@@ -6,11 +6,12 @@ from collections import Counter
 from specbench.loadgen.tally import Tally
 from specbench.model.load import RequestRecord
 
-Read = tuple[bytes, list[tuple[int, int, bytes]], int, int, int]
-"""(data, ancillary, wall_ns, monotonic_ns, quiet_ns) of one read.
+Read = tuple[bytes, bytes, int, int, int]
+"""(data, timespec, wall_ns, monotonic_ns, quiet_ns) of one read.
 
-`wall_ns` is CLOCK_REALTIME at the read, to be held against the kernel's stamp in `ancillary`.
-`quiet_ns` is when the poll before returned: whatever this read holds was not there yet."""
+`timespec` is the kernel's stamp, empty where there is none; `wall_ns` is CLOCK_REALTIME at the
+read, to be held against it. `quiet_ns` is when the poll before returned: whatever this read holds
+was not there yet."""
 
 _TIMESPEC = struct.Struct("@qq").unpack
 _SECOND = 1_000_000_000
@@ -60,9 +61,9 @@ class Arrivals:
         """Give the arrival of each read's last byte, in ns since the drive's start."""
         stamps, lags, origin = [], self._lags, self._origin
         kernel = len(lags)
-        for _, ancillary, wall, mono, _ in reads:
-            if ancillary:
-                seconds, nanos = _TIMESPEC(ancillary[0][2])
+        for _, timespec, wall, mono, _ in reads:
+            if timespec:
+                seconds, nanos = _TIMESPEC(timespec)
                 lag = wall - seconds * _SECOND - nanos
                 lags.append(lag)
                 stamps.append(mono - origin - lag)
@@ -100,14 +101,14 @@ class Arrivals:
         self.exact_reads += single
         inexact = chunks if cut else chunks - 1
         self.inexact += inexact
-        _, ancillary, _, _, quiet = self._reads[index]
+        _, timespec, _, _, quiet = self._reads[index]
         if index:
             quiet = max(quiet, self._reads[index - 1][3])
-        exact = single and bool(ancillary)
+        exact = single and bool(timespec)
         doubt = 0 if exact else max(self._stamps[index] - (quiet - self._origin), 0)
         if self.first_doubt is None:
             self.first_doubt = doubt
-        self._doubts += [doubt] * (inexact if ancillary else chunks)
+        self._doubts += [doubt] * (inexact if timespec else chunks)
 
     def settle(self, record: RequestRecord, tally: Tally) -> None:
         """Write the account into the record and the worker's tally."""

@@ -119,7 +119,7 @@ class Connection:
                 return reads
             except ssl.SSLEOFError:
                 data = b""
-            reads.append((data, [], 0, now_ns, quiet_ns))
+            reads.append((data, b"", 0, now_ns, quiet_ns))
             if not data:
                 return reads
 

@@ -126,7 +126,8 @@ class Loop:
                     self._broken(connection, error)
                     continue
                 reads = exchange.reads
-                reads.append((data, ancillary, wall(), monotonic(), quiet_ns))
+                timespec = ancillary[0][2] if ancillary else b""
+                reads.append((data, timespec, wall(), monotonic(), quiet_ns))
                 if (
                     exchange.lazy
                     and 7 < len(data) < READ_BYTES
@@ -178,7 +179,8 @@ class Loop:
             data, ancillary, _, _ = connection.recvmsg(connection.room, ANCILLARY_BYTES)
         except BlockingIOError:
             return []
-        return [(data, ancillary, time.time_ns(), time.monotonic_ns(), quiet_ns)]
+        timespec = ancillary[0][2] if ancillary else b""
+        return [(data, timespec, time.time_ns(), time.monotonic_ns(), quiet_ns)]
 
     def _go_on_opening(self, connection: Connection) -> None:
         try:

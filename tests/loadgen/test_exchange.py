@@ -33,7 +33,7 @@ def feed(pieces: list[bytes], *, api: Api = "chat", close: bool = False) -> Requ
             break
         wall = WALL + number * 1_000_000
         stamp = struct.pack("@qq", *divmod(wall - 5_000, 10**9))
-        begun.reads.append((piece, [(1, 35, stamp)], wall, START + number * 1_000_000, START))
+        begun.reads.append((piece, stamp, wall, START + number * 1_000_000, START))
         over = begun.advance(piece)
     begun.settle(Tally())
     return begun.record
@@ -146,7 +146,7 @@ def test_role_finish_and_usage_events_are_no_tokens() -> None:
 def test_without_a_kernel_stamp_the_read_is_the_arrival() -> None:
     begun = exchange()
     for number, piece in enumerate([HEAD + chunk(GOOD[0]), chunk(finish()) + END], 1):
-        begun.reads.append((piece, [], WALL, START + number * 1_000_000, START))
+        begun.reads.append((piece, b"", WALL, START + number * 1_000_000, START))
         begun.advance(piece)
     begun.settle(Tally())
 
@@ -161,7 +161,7 @@ def test_the_end_of_chunks_is_found_however_it_arrives(closing: bytes) -> None:
         pieces = [HEAD, *map(chunk, GOOD), closing[:cut], closing[cut:]]
         over = []
         for piece in pieces:
-            begun.reads.append((piece, [], WALL, START, START))
+            begun.reads.append((piece, b"", WALL, START, START))
             over.append(begun.advance(piece))
 
         assert over == [False] * (len(pieces) - 1) + [True]
