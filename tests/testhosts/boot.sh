@@ -1,9 +1,10 @@
 #!/bin/sh
 # Become process 1 of a test host: mount its file system, then hand over to systemd.
 # Runs in new pid, mount, uts, ipc and cgroup namespaces and in the host's network namespace.
-# usage: boot.sh NAME IMAGE FOLDER BOOT_ID
+# usage: boot.sh NAME IMAGE FOLDER BOOT_ID [SHARED...]    (SHARED: folders of this machine, read-only)
 set -eu
 name=$1 image=$2 folder=$3 boot=$4
+shift 4
 root=$folder/root
 mount --make-rprivate /
 mkdir -p "$root"
@@ -28,6 +29,12 @@ done
 mkdir "$root/dev/pts" "$root/dev/shm"
 mount -t devpts -o newinstance,ptmxmode=0666,mode=620,gid=5 devpts "$root/dev/pts"
 mount -t tmpfs -o mode=1777,size=32m tmpfs "$root/dev/shm"
+
+for shared in "$@"; do
+    mkdir -p "$root$shared"
+    mount --bind "$shared" "$root$shared"
+    mount -o remount,bind,ro "$root$shared"
+done
 
 mount -t sysfs -o ro sysfs "$root/sys"
 if [ "$(stat -fc %T /sys/fs/cgroup)" = cgroup2fs ]; then

@@ -12,7 +12,7 @@ import socket
 import subprocess
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.testhosts.image import image
@@ -47,7 +47,7 @@ class TestHost:
 
     __test__ = False  # not a test, whatever pytest thinks of the name
 
-    def __init__(self, folder: Path, number: int) -> None:
+    def __init__(self, folder: Path, number: int, shared: Sequence[Path] = ()) -> None:
         self.name = f"h{number}"
         self.folder = folder / self.name
         self.address = f"{NETWORK}.{number}.2"
@@ -56,6 +56,7 @@ class TestHost:
         self._netns = f"specbench-{os.getpid()}-{number}"
         self._init: subprocess.Popen[bytes] | None = None
         self._lab = folder
+        self._shared = [str(path) for path in shared]
 
     def create(self) -> None:
         """Make disk, keys and network."""
@@ -64,6 +65,7 @@ class TestHost:
         _run("mount", "-t", "tmpfs", "-o", "size=256m", "tmpfs", str(disk))
         for name in ("upper/etc/ssh", "upper/home/ops/.ssh", "upper/home/admin/.ssh", "work"):
             (disk / name).mkdir(parents=True)
+        (disk / "upper/etc/hostname").write_text(f"{self.name}\n")
         key = disk / "upper/etc/ssh/ssh_host_ed25519_key"
         _run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key))
         for number, user in ((1000, "ops"), (1001, "admin")):
@@ -88,6 +90,7 @@ class TestHost:
         words = ["ip", "netns", "exec", self._netns, "unshare", "--pid", "--fork"]
         words += ["--kill-child", "--mount", "--uts", "--ipc", "--cgroup", "sh", script]
         words += [self.name, str(image()), str(self.folder), str(uuid.uuid4())]
+        words += self._shared
         with (self.folder / "console.log").open("ab") as console:
             self._init = subprocess.Popen(
                 ["sh", "-c", enter + 'exec "$@"', "sh", *words],
@@ -164,10 +167,10 @@ class TestHost:
 
 
 @contextlib.contextmanager
-def lab(folder: Path, count: int) -> Iterator[list[TestHost]]:
-    """Run hosts; whatever happens, nothing of them stays."""
+def lab(folder: Path, count: int, shared: Sequence[Path] = ()) -> Iterator[list[TestHost]]:
+    """Run hosts that see the `shared` folders of this machine; nothing of them stays."""
     _run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "key"))
-    hosts = [TestHost(folder, number) for number in range(1, count + 1)]
+    hosts = [TestHost(folder, number, shared) for number in range(1, count + 1)]
     with contextlib.ExitStack() as stack:
         for host in hosts:
             stack.callback(host.destroy)
