@@ -1,5 +1,6 @@
 """The answer of a comparison, as it is shown and written."""
 
+from html import escape
 from typing import Literal
 
 import msgspec
@@ -100,3 +101,24 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     ranking: tuple[Choice, ...]
     restart_allowance: str
     caveats: tuple[str, ...]
+
+    def _repr_html_(self) -> str:
+        """Show a notebook each matched cell: levels, ratio with its 95 % interval, verdict."""
+        rows = "".join(
+            f"<tr><td>{escape(_words(cell))}</td><td>{_interval(cell)}</td>"
+            f"<td>{escape(cell.verdict)}</td><td>{escape(cell.why)}</td></tr>"
+            for cell in self.cells
+        )
+        title = f"{escape(self.metric)} of {escape(self.b.name)} over {escape(self.a.name)}"
+        heads = "<tr><th>cell</th><th>ratio [95 %]</th><th>verdict</th><th>why</th></tr>"
+        return f"<table><caption>{title}</caption>{heads}{rows}</table>"
+
+
+def _words(cell: CellComparison) -> str:
+    levels = {**cell.levels, **cell.own_b}
+    return ", ".join(f"{name} {level}" for name, level in levels.items() if level is not None)
+
+
+def _interval(cell: CellComparison) -> str:
+    estimate = cell.such_workloads or cell.this_workload
+    return f"{estimate.ratio:.3g} [{estimate.low:.3g}, {estimate.high:.3g}]"

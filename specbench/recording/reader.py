@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,6 +87,13 @@ class Recording:
     def __repr__(self) -> str:
         ok = sum(sealed.status == "ok" for sealed in self.sealed)
         return f"<Recording {self.path.name}: {len(self.sealed)} trials sealed, {ok} ok>"
+
+    def _repr_html_(self) -> str:
+        """Show a notebook what is inside; pandas escapes the cells."""
+        shown = ["status", "tok_s", "accept_len", "lossless", "flags"]
+        columns = [*self.trials.columns[: self.trials.columns.get_loc("cell_id")], *shown]
+        table = self.trials[columns].to_html(index=False, max_rows=20, border=0)
+        return f"<p><b>{escape(self.path.name)}</b>: {len(self.trials)} timed trials</p>{table}"
 
     @cached_property
     def journal(self) -> list[dict[str, Any]]:

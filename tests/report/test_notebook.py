@@ -1,0 +1,59 @@
+"""What a notebook shows of a recording and of a comparison, with everything escaped."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.report_speed import write_recording
+from specbench.analysis.compare import compare
+from specbench.report import plots
+from specbench.workflows.opening import open_recording
+from tests.report.synthetic import clean
+
+
+def test_a_recording_shows_its_trials_as_a_table(tmp_path: Path) -> None:
+    root = tmp_path / "<b>hostile</b>"
+    write_recording(root, trials=3, requests=4)
+
+    shown = open_recording(root)._repr_html_()
+
+    assert "&lt;b&gt;hostile&lt;/b&gt;" in shown
+    assert shown.count("<tr>") == 3
+    assert "accept_len" in shown
+
+
+def test_a_comparison_shows_each_cell_with_its_interval() -> None:
+    evidence = clean()
+
+    found = compare(evidence.trials, evidence.requests, evidence.blocks, "ar", "dflash")
+
+    assert found._repr_html_().count("faster") == 6
+    assert "temperature 1, concurrency 8" in found._repr_html_()
+
+
+@pytest.mark.parametrize("name", ["throughput", "speedup", "pareto", "accept_len", "latency"])
+def test_a_plot_of_the_python_api_returns_labelled_axes_with_n_in_the_caption(name: str) -> None:
+    axes = getattr(plots, name)(clean())
+
+    figure = axes.get_figure(root=True)
+
+    assert axes.get_xlabel()
+    assert axes.get_ylabel()
+    assert "n = " in figure.get_supxlabel()
+
+
+def test_intervals_are_drawn_around_every_speed_up() -> None:
+    axes = plots.speedup(clean())
+
+    assert len(axes.containers) == 12
+
+
+def test_names_with_dollar_signs_and_other_scripts_can_be_drawn(tmp_path: Path) -> None:
+    rows = [{**row, "algorithm": "猫 $x_$"} if row["algorithm"] == "dflash" else row
+            for row in clean().trials.to_dict("records")]  # fmt: skip
+    trials = clean().trials.assign(algorithm=[row["algorithm"] for row in rows])
+
+    vector, pixels = plots.write_overview(trials, tmp_path)
+
+    assert "猫 $x_$" in vector.read_text(encoding="utf-8")
+    assert pixels.stat().st_size > 1000
