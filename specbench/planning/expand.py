@@ -17,7 +17,7 @@ from specbench.planning.design import Design, Key, Levels, picker
 from specbench.planning.identity import digest, joined
 from specbench.planning.render import InvalidReason, Renderer
 
-MOST_CELLS = 1_000_000
+MOST_CELLS = 250_000
 STAGGER_S_PER_SLOT = 0.02
 LONGEST_STAGGER_S = 2.0
 
@@ -37,7 +37,7 @@ def expand(
     `invalid_reason` says of a launch why a server of that version cannot run it.
 
     Raises:
-        InputError: when the matrix expands to nothing or to more than a million cells.
+        InputError: when the matrix expands to nothing or to more than a quarter of a million cells.
     """
     design = Design(matrix)
     found = _levels(design)

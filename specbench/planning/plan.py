@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from specbench.errors import InputError
 from specbench.model.host import Host
 from specbench.model.matrix import Cell, Matrix
 from specbench.model.plan import History, Measured, Plan, TrialReason
@@ -10,6 +11,9 @@ from specbench.planning.expected import Expected, plan_s, timed_blocks, timed_re
 from specbench.planning.render import PINNED, Renderer
 from specbench.planning.resume import resume
 from specbench.planning.schedule import Group, blocks, groups, hosts_of, shared_out
+
+
+MOST_TRIALS = 500_000
 
 
 def plan(
@@ -29,9 +33,11 @@ def plan(
     server's, as given to `expand`.
 
     Raises:
-        InputError: when the matrix names a host that hosts.yaml does not have.
+        InputError: when the matrix names a host that hosts.yaml does not have, or asks for more
+            than half a million trials.
     """
     names = hosts_of(matrix, hosts)
+    _refuse_too_many(matrix, cells, len(names) if matrix.spread == "every" else 1)
     found = groups(matrix, cells, version)
     share = shared_out(matrix, found, names)
     planned = blocks(matrix, share, engines or {})
@@ -54,6 +60,17 @@ def plan(
         expected_s=plan_s(kept),
         notices=tuple(_notices(matrix, cells, share)),
     )
+
+
+def _refuse_too_many(matrix: Matrix, cells: Sequence[Cell], hosts: int) -> None:
+    """Refuse a plan that nobody could wait for, before it fills the memory."""
+    times = matrix.replicates.launches * matrix.replicates.trials * hosts
+    if len(cells) * times > MOST_TRIALS:
+        raise InputError(
+            f"{len(cells):,} cells x {times:,} replicates are more than {MOST_TRIALS:,} trials",
+            where=matrix.places.get("replicates"),
+            hint="take levels or replicates out",
+        )
 
 
 def _notices(matrix: Matrix, cells: Sequence[Cell], share: Mapping[str, list[Group]]) -> list[str]:

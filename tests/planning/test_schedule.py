@@ -171,6 +171,13 @@ def test_a_host_that_is_not_in_the_file_is_refused_with_the_nearest() -> None:
         planned(matrix_of(hosts=("locl",)))
 
 
+def test_a_plan_of_too_many_trials_is_refused_at_once() -> None:
+    matrix = matrix_of(replicates=Replicates(launches=1000, trials=1000))
+
+    with pytest.raises(InputError, match="trials"):
+        planning.plan(matrix, planning.expand(matrix), LOCAL)
+
+
 def test_invalid_cells_are_reported_and_not_launched() -> None:
     matrix = matrix_of()
     cells = planning.expand(matrix, invalid_reason=lambda s, _: "no" if s.speculative else None)
