@@ -12,7 +12,6 @@ from specbench.planning.render import PINNED, Renderer
 from specbench.planning.resume import resume
 from specbench.planning.schedule import Group, blocks, groups, hosts_of, shared_out
 
-
 MOST_TRIALS = 500_000
 
 
