@@ -13,7 +13,7 @@ import msgspec
 from specbench.model.load import Api, Reason, RequestRecord
 
 
-class _SpecCounters(msgspec.Struct):
+class _SpecCounters(msgspec.Struct, gc=False):
     """SGLang's speculation counters under the names of all versions since 0.4.6.
 
     0.5.12 renamed them; until 0.5.20 old and new names came together, 0.5.23 has the new ones only.
@@ -31,12 +31,12 @@ class _SpecCounters(msgspec.Struct):
     spec_draft_token_num: int | None = None
 
 
-class _Finish(msgspec.Struct):
+class _Finish(msgspec.Struct, gc=False):
     type: str = ""
     message: str = ""
 
 
-class _MetaInfo(_SpecCounters):
+class _MetaInfo(_SpecCounters, gc=False):
     finish_reason: _Finish | str | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
@@ -44,20 +44,20 @@ class _MetaInfo(_SpecCounters):
     num_retractions: int | None = None
 
 
-class _GenerateEvent(msgspec.Struct):
+class _GenerateEvent(msgspec.Struct, gc=False):
     text: str | None = None
     output_ids: list[int] | None = None
     meta_info: _MetaInfo | None = None
     error: msgspec.Raw = msgspec.Raw()
 
 
-class _Message(msgspec.Struct):
+class _Message(msgspec.Struct, gc=False):
     content: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
 
 
-class _Choice(msgspec.Struct):
+class _Choice(msgspec.Struct, gc=False):
     delta: _Message | None = None
     message: _Message | None = None
     text: str | None = None
@@ -66,21 +66,21 @@ class _Choice(msgspec.Struct):
     meta_info: _MetaInfo | None = None
 
 
-class _PromptDetails(msgspec.Struct):
+class _PromptDetails(msgspec.Struct, gc=False):
     cached_tokens: int | None = None
 
 
-class _Usage(msgspec.Struct):
+class _Usage(msgspec.Struct, gc=False):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     prompt_tokens_details: _PromptDetails | None = None
 
 
-class _SglExt(msgspec.Struct):
+class _SglExt(msgspec.Struct, gc=False):
     spec_tokens_details: _SpecCounters | None = None
 
 
-class _VllmSpec(msgspec.Struct):
+class _VllmSpec(msgspec.Struct, gc=False):
     """vLLM 0.32 `metrics.speculative_decoding`; its steps are those that had a draft."""
 
     num_spec_steps: int | None = None
@@ -90,11 +90,11 @@ class _VllmSpec(msgspec.Struct):
     mean_acceptance_length: float | None = None
 
 
-class _Metrics(msgspec.Struct):
+class _Metrics(msgspec.Struct, gc=False):
     speculative_decoding: _VllmSpec | None = None
 
 
-class _OpenAiEvent(msgspec.Struct):
+class _OpenAiEvent(msgspec.Struct, gc=False):
     choices: list[_Choice] | None = None
     usage: _Usage | None = None
     sglext: _SglExt | None = None
