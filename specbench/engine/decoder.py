@@ -162,7 +162,7 @@ class Decoder:
         coins = self._coins.draw(sequences, 0)[1].tolist()
         emissions = []
         for row, sequence in enumerate(sequences):
-            _commit(sequence, run, row, [0])
+            _commit(sequence, run, row, slice(0, 1))
             emissions.append(self._sample_plainly(sequence, run.logits[row : row + 1], coins[row]))
         return emissions
 
@@ -260,5 +260,5 @@ def make_drafter(language: LanguageModel, spec: SpeculationConfig, seed: int) ->
     return drafter
 
 
-def _commit(sequence: Sequence, run: Forward, row: int, nodes: list[int]) -> None:
+def _commit(sequence: Sequence, run: Forward, row: int, nodes: list[int] | slice) -> None:
     sequence.kv.append(run.tokens[row, nodes], run.positions[row, nodes], run.memory[row, nodes])

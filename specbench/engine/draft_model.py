@@ -6,21 +6,36 @@ costs no pass over the vocabulary.
 """
 
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from specbench.engine.features import NOTHING
-from specbench.engine.hashing import mix, uniform
+from specbench.engine.features import REACH
+from specbench.engine.hashing import uniform
 from specbench.engine.lm import LanguageModel
 from specbench.engine.weights import Floats, Weights
 
 Ints = NDArray[np.int64]
 
 CANDIDATES = 8
-_NOISE_AT_QUALITY_0 = 4.0  # sd-like scale, in nats, of what a bad draft adds to its log-probs
+_NOISE_AT_QUALITY_0 = 4.0  # scale in nats of the Gumbel noise on log-probabilities
 _NOISE_GROWTH = 0.15  # how much worse each further position is
-_GUMBELS = 1 << 12
+_SEED = 9  # of the draft's imperfections: two servers have the same draft
+
+
+@dataclass(frozen=True, slots=True)
+class DraftTable:
+    """What the draft says in each state, best candidate first; all arrays are (R, K).
+
+    A state is the longest known context (or the current token alone). Contexts are closed under
+    dropping their last token, so state and candidate determine the next state: drafting deeper is
+    one table look-up a position.
+    """
+
+    tokens: Ints
+    logprobs: Floats
+    following: Ints
 
 
 @dataclass(slots=True)
@@ -35,53 +50,72 @@ class DraftModel:
     language: LanguageModel
     quality: float = 1.0
     reach: int = 3
-    seed: int = 0
-    _tokens: NDArray[np.int32] = field(init=False, repr=False)  # (C + V, K)
-    _logprobs: Floats = field(init=False, repr=False)
-    _gumbels: Floats = field(init=False, repr=False)
+    _tables: tuple[DraftTable, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._tokens, self._logprobs = _candidate_tables(self.language.weights)
-        coins = np.random.default_rng(self.seed).random(_GUMBELS + CANDIDATES)
-        self._gumbels = (-np.log(-np.log(coins + 1e-12))).astype(np.float32)
+        self._tables = draft_tables(self.language, self.quality, self.reach)
 
-    def candidates(self, tokens: Ints, context: Ints, depth: int) -> tuple[Ints, Floats]:
-        """Return candidate tokens (R, K) and their log-probabilities, best first.
+    def states(self, tokens: Ints, context: Ints) -> Ints:
+        """Return the states (R,) of current tokens (R,) and those before them (R, 3)."""
+        return _states(self.language, tokens, context, self.reach)
 
-        tokens: (R,) current; context: (R, 3) those before, nearest first; depth: 1 for the
-        position after the last token emitted.
-        """
-        if self.quality <= 0.0:
-            return self._random_candidates(tokens, depth)
-        known = context.copy()
-        known[:, self.reach :] = NOTHING - 1  # a token that no context contains
-        number = self.language.context_of(tokens, known)
-        contexts = len(self.language.weights.patch_tokens)
-        row = np.where(number >= 0, number, contexts + tokens)
-        candidates, logprobs = self._tokens[row].astype(np.int64), self._logprobs[row]
-        if self.quality >= 1.0:
-            return candidates, logprobs
-        strength = (1 - self.quality) * _NOISE_AT_QUALITY_0 * (1 + _NOISE_GROWTH * (depth - 1))
-        place = (mix(self.seed, row, depth) % np.uint64(_GUMBELS)).astype(np.int64)
-        noise = self._gumbels[place[:, None] + np.arange(CANDIDATES)]
-        disturbed = logprobs + np.float32(strength) * noise
-        disturbed -= np.log(np.exp(disturbed).sum(axis=1, keepdims=True))
-        order = np.argsort(-disturbed, axis=1, kind="stable")
-        return (
-            np.take_along_axis(candidates, order, axis=1),
-            np.take_along_axis(disturbed, order, axis=1),
-        )
-
-    def _random_candidates(self, tokens: Ints, depth: int) -> tuple[Ints, Floats]:
-        size = self.language.vocab_size
-        first = (uniform(self.seed, tokens, depth) * size).astype(np.int64)
-        candidates = (first[:, None] + 7 * np.arange(CANDIDATES)) % size
-        return candidates, np.full(candidates.shape, -np.log(CANDIDATES), dtype=np.float32)
+    def table(self, depth: int) -> DraftTable:
+        """Return the table of a drafted position, 1 for the one after the last token emitted."""
+        return self._tables[min(depth.bit_length(), len(self._tables)) - 1]
 
 
-def _candidate_tables(weights: Weights) -> tuple[NDArray[np.int32], Floats]:
+def _states(language: LanguageModel, tokens: Ints, context: Ints, reach: int) -> Ints:
+    known = context.copy()
+    known[:, reach:] = language.vocab_size  # not known: no context contains it
+    number = language.context_of(tokens, known)
+    return np.where(number >= 0, number, len(language.weights.patch_tokens) + tokens)
+
+
+@cache
+def draft_tables(language: LanguageModel, quality: float, reach: int) -> tuple[DraftTable, ...]:
+    """Return the tables of positions 1, 2 to 3, 4 to 7, and 8 on."""
+    tokens, logprobs = _candidate_tables(language.weights)
+    if quality <= 0.0:
+        states = np.arange(len(tokens))
+        first = (uniform(_SEED, states) * language.vocab_size).astype(np.int64)
+        tokens = (first[:, None] + 7 * np.arange(CANDIDATES)) % language.vocab_size
+        logprobs = np.full(tokens.shape, -np.log(CANDIDATES), dtype=np.float32)
+    following = _following(language, tokens, reach)
+    return tuple(
+        _disturbed(DraftTable(tokens, logprobs, following), quality, first_depth)
+        for first_depth in (1, 2, 4, 8)
+    )
+
+
+def _following(language: LanguageModel, tokens: Ints, reach: int) -> Ints:
+    """Return the state after each candidate of each state (R, K)."""
+    before = _state_tokens(language.weights)  # (R, 4), nearest first
+    count, kinds = tokens.shape
+    context = np.repeat(before[:, :REACH], kinds, axis=0)
+    return _states(language, tokens.ravel(), context, reach).reshape(count, kinds)
+
+
+def _disturbed(table: DraftTable, quality: float, depth: int) -> DraftTable:
+    """Add Gumbel noise to the log-probabilities of a less than perfect draft, and sort again."""
+    if quality <= 0.0 or quality >= 1.0:
+        return table
+    strength = (1 - quality) * _NOISE_AT_QUALITY_0 * (1 + _NOISE_GROWTH * (depth - 1))
+    states = np.arange(len(table.tokens))[:, None]
+    coins = uniform(_SEED, depth, states, np.arange(CANDIDATES)[None, :])
+    noise = -np.log(-np.log(coins + 1e-12) + 1e-12)
+    disturbed = table.logprobs + strength * noise
+    disturbed -= np.log(np.exp(disturbed).sum(axis=1, keepdims=True))
+    order = np.argsort(-disturbed, axis=1, kind="stable")
+    return DraftTable(
+        np.take_along_axis(table.tokens, order, axis=1),
+        np.take_along_axis(disturbed, order, axis=1).astype(np.float32),
+        np.take_along_axis(table.following, order, axis=1),
+    )
+
+
+def _candidate_tables(weights: Weights) -> tuple[Ints, Floats]:
     """Return the K best continuations of each known context, then of each single token."""
-    current = _current_tokens(weights)
+    current = _state_tokens(weights)[: len(weights.patch_tokens), 0]
     best = np.argsort(-weights.bigram, axis=1, kind="stable")[:, :CANDIDATES]
     normaliser = np.log(np.exp(weights.bigram).sum(axis=1))
     patched = weights.patch_tokens
@@ -99,19 +133,23 @@ def _candidate_tables(weights: Weights) -> tuple[NDArray[np.int32], Floats]:
     order = np.argsort(-logprobs, axis=1, kind="stable")[:, :CANDIDATES]
     single = np.take_along_axis(weights.bigram, best, axis=1) - normaliser[:, None]
     return (
-        np.vstack([np.take_along_axis(tokens, order, axis=1), best]).astype(np.int32),
+        np.vstack([np.take_along_axis(tokens, order, axis=1), best]).astype(np.int64),
         np.vstack([np.take_along_axis(logprobs, order, axis=1), single]).astype(np.float32),
     )
 
 
-def _current_tokens(weights: Weights) -> Ints:
-    """Return the last token of each known context (C,)."""
-    last = np.zeros(len(weights.patch_tokens), dtype=np.int64)
-    before, token = np.nonzero(weights.contexts3 >= 0)
-    last[weights.contexts3[before, token]] = token
-    for keys, values in (
-        (weights.keys4, weights.values4),
-        (weights.keys5, weights.values5),
+def _state_tokens(weights: Weights) -> Ints:
+    """Return the tokens of each state (C + V, 4), nearest first; V where it knows none."""
+    size, contexts = len(weights.bigram), len(weights.patch_tokens)
+    tokens = np.full((contexts + size, 4), size)
+    tokens[contexts:, 0] = np.arange(size)
+    before, current = np.nonzero(weights.contexts3 >= 0)
+    number = weights.contexts3[before, current]
+    tokens[number, 0], tokens[number, 1] = current, before - 1
+    for length, keys, values in (
+        (2, weights.keys4, weights.values4),
+        (3, weights.keys5, weights.values5),
     ):
-        last[values] = last[keys // (weights.bigram.shape[0] + 1)]
-    return last
+        tokens[values, :length] = tokens[keys // (size + 2), :length]
+        tokens[values, length] = keys % (size + 2) - 1
+    return tokens

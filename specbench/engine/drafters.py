@@ -88,14 +88,14 @@ def marginals(
     through the pass. Here position i is conditioned on the most probable tokens of the positions
     before it, which plays the same part: alternatives at one position do not change the next.
     """
-    current, context = roots, recent_tokens(sequences)
-    tokens, logprobs = [], []
+    states = model.states(roots, recent_tokens(sequences))
+    tokens: list[Ints] = []
+    logprobs: list[Floats] = []
     for depth in range(1, positions + 1):
-        candidates, scores = model.candidates(current, context, depth)
-        tokens.append(candidates)
-        logprobs.append(scores)
-        context = np.concatenate([current[:, None], context[:, :-1]], axis=1)
-        current = candidates[:, 0]
+        table = model.table(depth)
+        tokens.append(table.tokens[states])
+        logprobs.append(table.logprobs[states])
+        states = table.following[states, 0]
     return np.stack(tokens, axis=1), np.stack(logprobs, axis=1)
 
 
@@ -119,7 +119,8 @@ class StepTreeDrafter:
     def propose(self, sequences: list[Sequence]) -> Trees:
         """Return the step trees."""
         roots = current_tokens(sequences)
-        return step_trees(self.model, roots, recent_tokens(sequences), self.shape)
+        states = self.model.states(roots, recent_tokens(sequences))
+        return step_trees(self.model, roots, states, self.shape)
 
     def flush(self) -> None:
         """Nothing is learnt across requests."""
@@ -142,22 +143,21 @@ class SampledChainDrafter:
 
     def propose(self, sequences: list[Sequence]) -> Trees:
         """Return sampled chains and what they were drawn from."""
-        roots, context = current_tokens(sequences), recent_tokens(sequences)
+        roots = current_tokens(sequences)
         heat = np.array([0.0 if s.params.greedy else s.params.temperature for s in sequences])
-        current = roots
+        states = self.model.states(roots, recent_tokens(sequences))
         drafted: list[Ints] = [roots]
         candidates: list[Ints] = []
         probabilities: list[NDArray[np.float64]] = []
         for depth in range(1, self.num_steps + 1):
-            tokens, logprobs = self.model.candidates(current, context, depth)
-            chances = _at_temperature(logprobs, heat)
+            table = self.model.table(depth)
+            chances = _at_temperature(table.logprobs[states], heat)
             coins = self._generator.random(len(sequences))
             chosen = (np.cumsum(chances, axis=1) > coins[:, None]).argmax(axis=1)
-            context = np.concatenate([current[:, None], context[:, :-1]], axis=1)
-            current = tokens[np.arange(len(sequences)), chosen]
-            drafted.append(current)
-            candidates.append(tokens)
+            drafted.append(table.tokens[states, chosen])
+            candidates.append(table.tokens[states])
             probabilities.append(chances)
+            states = table.following[states, chosen]
         proposals = Proposals(np.stack(candidates, axis=1), np.stack(probabilities, axis=1))
         return replace(chain_trees(np.stack(drafted, axis=1)), drawn_from=proposals)
 

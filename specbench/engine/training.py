@@ -98,7 +98,7 @@ def _known_contexts(documents: Iterable[Sequence[int]], bigram: Floats) -> _Cont
     extra: dict[Context, dict[int, float]] = {}
     tokens = np.zeros((len(counts), CONTINUATIONS), dtype=np.int32)
     logits = np.zeros((len(counts), CONTINUATIONS), dtype=np.float32)
-    contexts3 = np.full((size + 1, size), -1, dtype=np.int32)
+    contexts3 = np.full((size + 2, size), -1, dtype=np.int32)
     longer: dict[int, list[tuple[int, int]]] = {3: [], 4: []}
     for context in sorted(counts, key=lambda known: (len(known), known)):
         number = numbers[context] = len(numbers)

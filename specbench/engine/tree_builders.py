@@ -52,6 +52,7 @@ def best_first_trees(
     """
     count, depth, kinds = logprobs.shape
     topk = min(topk, kinds)
+    rows = np.arange(count)[:, None]
     scores: list[Floats] = []
     parents: list[Ints] = []
     tokens: list[Ints] = []
@@ -62,8 +63,8 @@ def best_first_trees(
         flat = children.reshape(count, -1)
         kept = np.argsort(-flat, axis=1, kind="stable")[:, :budget]
         parents.append(kept // topk + offset)
-        tokens.append(np.take_along_axis(candidates[:, layer, :topk], kept % topk, axis=1))
-        frontier = np.take_along_axis(flat, kept, axis=1)
+        tokens.append(candidates[rows, layer, kept % topk])
+        frontier = flat[rows, kept]
         offset = 1 + sum(part.shape[1] for part in scores)
         scores.append(frontier)
     return _best_of(
@@ -75,35 +76,30 @@ def best_first_trees(
     )
 
 
-def step_trees(model: DraftModel, roots: Ints, context: Ints, shape: "StepShape") -> Trees:
+def step_trees(model: DraftModel, roots: Ints, states: Ints, shape: "StepShape") -> Trees:
     """Build EAGLE's step trees (arXiv 2401.15077, 2406.16858): the draft sees each node's own path.
 
     In each step the topk best nodes of the step before get topk children each; in the end the best
-    nodes of all steps are kept. roots: (S,); context: (S, REACH) before the roots.
+    nodes of all steps are kept. roots: (S,) tokens; states: (S,) of the draft model after them.
     """
     count, topk = len(roots), shape.topk
     rows = np.arange(count)[:, None]
     frontier = np.zeros((count, 1), dtype=np.float32)
-    current, before = roots[:, None], context[:, None, :]
+    reached = states[:, None]
     numbers = np.zeros((count, 1), dtype=np.int64)
     scores: list[Floats] = []
     parents: list[Ints] = []
     tokens: list[Ints] = []
     offset = 1
     for step in range(1, shape.num_steps + 1):
-        width = current.shape[1]
-        found, logprobs = model.candidates(current.ravel(), before.reshape(count * width, -1), step)
-        flat = (frontier[:, :, None] + logprobs[:, :topk].reshape(count, width, topk)).reshape(
-            count, -1
-        )
-        flat_tokens = found[:, :topk].reshape(count, -1)
+        table = model.table(step)
+        flat = (frontier[:, :, None] + table.logprobs[reached, :topk]).reshape(count, -1)
         scores.append(flat)
         parents.append(np.repeat(numbers, topk, axis=1))
-        tokens.append(flat_tokens)
+        tokens.append(table.tokens[reached, :topk].reshape(count, -1))
         kept = np.argsort(-flat, axis=1, kind="stable")[:, :topk]
-        parent = kept // topk
-        before = np.concatenate([current[rows, parent][:, :, None], before[rows, parent, :-1]], 2)
-        frontier, current = flat[rows, kept], flat_tokens[rows, kept]
+        frontier = flat[rows, kept]
+        reached = table.following[reached, :topk].reshape(count, -1)[rows, kept]
         numbers, offset = offset + kept, offset + flat.shape[1]
     return _best_of(
         roots,
@@ -132,9 +128,10 @@ def _best_of(roots: Ints, scores: Floats, parents: Ints, tokens: Ints, budget: i
     count = len(roots)
     kept = np.argsort(-scores, axis=1, kind="stable")[:, :budget]
     numbers = np.zeros((count, scores.shape[1] + 1), dtype=np.int64)
-    np.put_along_axis(numbers, kept + 1, np.arange(1, kept.shape[1] + 1)[None, :], axis=1)
-    new_parents = np.take_along_axis(numbers, np.take_along_axis(parents, kept, axis=1), axis=1)
-    new_tokens = np.take_along_axis(tokens, kept, axis=1)
+    rows = np.arange(count)[:, None]
+    numbers[rows, kept + 1] = np.arange(1, kept.shape[1] + 1)
+    new_parents = numbers[rows, parents[rows, kept]]
+    new_tokens = tokens[rows, kept]
     return link_trees(
         np.concatenate([roots[:, None], new_tokens], axis=1),
         np.concatenate([np.full((count, 1), NO_NODE), new_parents], axis=1),

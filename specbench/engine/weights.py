@@ -19,7 +19,7 @@ Number = TypeVar("Number", int, Ints)
 class Weights:
     """Everything that is learnt; V tokens, C known contexts, K continuations, D features.
 
-    `contexts3[a + 1, t]` is the number of the context "a then t", or -1 (a = -1: nothing before).
+    `contexts3[a + 1, t]` is the number of the context "a then t", or -1 (a = -1: nothing before, a = V: not known).
     Longer contexts are found by searching `keys4` (token before, number of the shorter context)
     and `keys5` likewise. `patch_*` say for each context which continuations become how much more
     likely than the token pair alone makes them; padding repeats the first continuation.
@@ -27,7 +27,7 @@ class Weights:
 
     merges: NDArray[np.int32]  # (M, 2)
     bigram: Floats  # (V, V) log-probabilities of the next token given the current one
-    contexts3: NDArray[np.int32]  # (V + 1, V)
+    contexts3: NDArray[np.int32]  # (V + 2, V)
     keys4: Ints
     values4: NDArray[np.int32]
     keys5: Ints
@@ -40,8 +40,11 @@ class Weights:
 
 
 def context_key(shorter: Number, token: Number, vocab_size: int) -> Number:
-    """Return the search key of a context: the token before a known shorter context."""
-    return shorter * (vocab_size + 1) + token + 1
+    """Return the search key of a context: the token before a known shorter context.
+
+    The token may be -1 (nothing is there) or vocab_size (not known: no context has it).
+    """
+    return shorter * (vocab_size + 2) + token + 1
 
 
 def load_weights(path: Path) -> Weights | None:
