@@ -18,7 +18,8 @@ demo: setup
 	$(BIN)/specbench run experiments/quickstart.yaml --results results/demo
 
 test: setup
-	$(BIN)/python -m pytest -q
+	tests/install-system-packages.sh
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 check: setup
 	$(BIN)/ruff format --check .
