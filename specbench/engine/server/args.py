@@ -14,6 +14,7 @@ from specbench.engine.server.flags import Parser, inert_flags, parser
 from specbench.engine.server.loading import PHASES, check_phase, phase_seconds
 from specbench.engine.server.sizing import clock_of
 
+MAX_PORT = 65535
 SECRETS = ("--api-key", "--admin-api-key")
 
 
@@ -72,6 +73,8 @@ def _check_own(arguments: Parser, given: dict[str, Any]) -> None:
     for name in given["fault"]:
         if name not in known and name not in SERVER_FAULTS:
             arguments.error(f"unknown fault {name!r}; --fault list names all")
+    if not 0 <= given["port"] <= MAX_PORT:
+        arguments.error(f"--port must be in [0, {MAX_PORT}]")
     if given["time_scale"] < 0 or given["load_seconds"] < 0 or given["noise_sd"] < 0:
         arguments.error("--time-scale, --load-seconds and --noise-sd must not be negative")
 

@@ -48,12 +48,10 @@ LOAD_ERRORS = {
 }
 
 
-def die(code: int | None = None) -> NoReturn:
-    """End like SGLang after a child's death: SIGKILL to oneself (status 137), or an exit code."""
+def die() -> NoReturn:
+    """End like SGLang after a child's death: by SIGKILL to oneself (status 137)."""
     for handler in logger.handlers:
         handler.flush()
-    if code is not None:
-        os._exit(code)
     os.kill(os.getpid(), signal.SIGKILL)
     raise SystemExit(137)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from specbench.engine.server.faults import ServerFaults, crash_scheduler
+from specbench.engine.server.faults import NO_ROOM, ServerFaults, crash_scheduler
 from specbench.engine.server.log import logger
 
 PHASES = {"starting": 0.05, "weights": 0.45, "kv_cache": 0.05, "autotune": 0.15, "graphs": 0.2,
@@ -104,6 +104,8 @@ class Loading:
 
     def _allocate(self) -> None:
         size = self.facts["memory_usage"]["kvcache"]
+        if self.facts["kv_tokens"] == 0:
+            crash_scheduler(NO_ROOM, loading=True)
         self._sleep("kv_cache")
         self.free_gb -= size
         logger.info(

@@ -48,19 +48,14 @@ def graph_batch_sizes(args: dict[str, Any]) -> list[int]:
 
 
 def facts_of(args: dict[str, Any], clock: Clock) -> dict[str, Any]:
-    """Sizes that follow from the arguments.
-
-    Raises RuntimeError in SGLang's words when the weights leave no room for the KV cache.
-    """
+    """Sizes that follow from the arguments; no KV tokens if the weights leave no room for them."""
     shards = args["tp_size"] * args["pp_size"]
     draft = clock.model.draft if args["speculative_draft_model_path"] else 0.0
     weight_gb = (clock.model.total / shards + draft) * BYTES_PER_WEIGHT / 1e9
     memory_gb = clock.gpu.memory / 1e9
     kv_gb = memory_gb * args["mem_fraction_static"] - weight_gb
     tokens = int(kv_gb * 1e9 * shards / clock.model.kv_bytes)
-    if tokens <= 0:
-        raise RuntimeError("Not enough memory. Please try to increase --mem-fraction-static.")
-    tokens = min(tokens, args["max_total_tokens"] or MAX_KV_TOKENS)
+    tokens = max(0, min(tokens, args["max_total_tokens"] or MAX_KV_TOKENS))
     graphs = graph_batch_sizes(args)
     graph_gb = GRAPH_GB if graphs else 0.0
     speculative = args["speculative_algorithm"] is not None

@@ -21,7 +21,7 @@ from specbench.engine.server import log
 from specbench.engine.server.app import application
 from specbench.engine.server.backend import Backend
 from specbench.engine.server.build import build_backend
-from specbench.engine.server.faults import ServerFaults, crash_scheduler, die
+from specbench.engine.server.faults import ServerFaults, die
 from specbench.engine.server.loading import Loading
 from specbench.engine.server.log import logger
 from specbench.engine.server.sizing import clock_of, facts_of
@@ -70,10 +70,7 @@ def start(argv: list[str]) -> None:
     faults = ServerFaults(frozenset(args["fault"]))
     clock = clock_of(args)
     began = time.monotonic()
-    try:
-        facts = facts_of(args, clock)
-    except RuntimeError as error:
-        crash_scheduler(f"RuntimeError: {error}", loading=True)
+    facts = facts_of(args, clock)
     facts["launch_command"] = arguments.launch_command(argv)
     loading = Loading(args, facts, faults)
     backend = build_backend(args, facts, clock, faults)

@@ -122,6 +122,7 @@ def test_the_running_cap_is_per_data_parallel_rank() -> None:
         ("--model-path x --fail-load nowhere", "unknown phase 'nowhere'"),
         ("--model-path x --gpu abacus", "unknown GPU 'abacus'"),
         ("--model-path x --time-scale -1", "must not be negative"),
+        ("--model-path x --port 70000", "--port must be in"),
         ("--model-path x --port many", "invalid int value: 'many'"),
     ],
 )
