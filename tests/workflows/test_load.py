@@ -38,10 +38,22 @@ def finished(options: LoadOptions) -> list[LevelFinished]:
     return [event for event in measure(options) if isinstance(event, LevelFinished)]
 
 
-def test_levels_report_what_the_server_did(speculative: str) -> None:
-    options = LoadOptions(url=speculative, concurrency=(8, 1), requests=16, max_tokens=61)
-
-    events = list(measure(options))
+def test_levels_report_what_the_server_did(server: Path, tmp_path: Path) -> None:
+    log = tmp_path / "truth.jsonl"
+    options = ["--ttft-us", "10000", "--gap-us", "5000", "--pattern", ",".join(map(str, PATTERN))]
+    with serving(server, log, options) as port:
+        events = list(
+            measure(
+                LoadOptions(
+                    url=f"http://127.0.0.1:{port}",
+                    concurrency=(8, 1),
+                    requests=16,
+                    max_tokens=61,
+                    keep=tmp_path,
+                )
+            )
+        )
+    truths = read_log(log)
 
     seen = next(event for event in events if isinstance(event, ServerSeen))
     levels = [event for event in events if isinstance(event, LevelFinished)]
@@ -52,7 +64,10 @@ def test_levels_report_what_the_server_did(speculative: str) -> None:
         assert (columns["n_requests"], columns["n_failed"]) == (16, 0)
         assert columns["accept_len"] == pytest.approx(np.mean(PATTERN))
         assert columns["output_tokens"] == 16 * 61
-        assert columns["tpot_ms_p50"] == pytest.approx(5 / np.mean(PATTERN), rel=0.05)
+        measured = [row for row in rows(Path(level.rows or "")) if row.phase == "measured"]
+        sent = [truths[row.rid].at_ns for row in measured]
+        tpot_ms = np.median([(at[-1] - at[0]) / 60 / 1e6 for at in sent])
+        assert columns["tpot_ms_p50"] == pytest.approx(tpot_ms, rel=0.005)
         assert level.certificate.stamp == "kernel"
 
 
