@@ -19,7 +19,7 @@ LEVEL = 0.99
 WITNESSES = 3
 # Without a reference, doubtful tokens above this share (lower limit, percent) are no noise: even
 # heavy tails (router flips of a mixture of experts) were simulated well below it.
-DOUBTFUL_PCT = 0.5
+DOUBTFUL_PCT = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,7 @@ def _too_many_doubtful(session: Session, found: RegretAudit) -> str:
     """Say so if doubtful tokens are too frequent for noise; with a reference a test decides."""
     if session.control_regrets is not None or len(found.soft) < WITNESSES:
         return ""
-    if found.soft_lower_pct(LEVEL) < max(DOUBTFUL_PCT, session.budget.soft_pct):
+    if found.soft_lower_pct(LEVEL) < DOUBTFUL_PCT:
         return ""
     return (
         f"{len(found.soft)} of {found.n} tokens lie {session.margins.soft:g} to "
