@@ -1,7 +1,7 @@
 """The tidy tables: one row a trial, one row a request. Derived; they can be rebuilt at any time."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +37,7 @@ def trials_table(recording: "Recording") -> pd.DataFrame:
 
     A missing measurement is NaN, never 0.
     """
-    timed = [sealed for sealed in recording.sealed if sealed.trial.kind == "timed"]
+    timed = current_trials(recording.sealed)
     factors = list(dict.fromkeys(name for sealed in timed for name in sealed.trial.cell.levels))
     rows = [_trial_row(recording, sealed) for sealed in timed]
     extra = list(
@@ -60,6 +60,19 @@ def requests_table(recording: "Recording") -> pd.DataFrame:
     columns = [field.name for field in msgspec.structs.fields(RequestRecord)]
     rows = list(_request_rows(recording))
     return pd.DataFrame(rows, columns=pd.Index(["trial_id", "cell_id", *columns]))
+
+
+def current_trials(sealed: Iterable[SealedTrial]) -> list[SealedTrial]:
+    """Take the timed trials that stand: of each place in the design, the one begun last.
+
+    A trial that failed and was tried again, or was measured under another definition (flags,
+    dataset, engine) before, stays on disk and in the journal, but in no table.
+    """
+    latest: dict[str, SealedTrial] = {}
+    for trial in sorted(sealed, key=lambda each: each.started_at):
+        if trial.trial.kind == "timed":
+            latest[trial.trial.key or trial.trial.trial_id] = trial
+    return sorted(latest.values(), key=lambda each: each.started_at)
 
 
 def write_parquet(table: pd.DataFrame, path: Path) -> None:
@@ -124,9 +137,7 @@ def lossless_of(trial: Trial, sealed: SealedTrial, verdicts: list[dict[str, Any]
 
 
 def _request_rows(recording: "Recording") -> Iterator[dict[str, Any]]:
-    for sealed in recording.sealed:
-        if sealed.trial.kind != "timed":
-            continue
+    for sealed in current_trials(recording.sealed):
         ids = {"trial_id": sealed.trial.trial_id, "cell_id": sealed.trial.cell.cell_id}
         for record in recording.requests_of(sealed.trial.trial_id):
             yield ids | msgspec.structs.asdict(record)

@@ -1,10 +1,16 @@
 from pathlib import Path
 
+import msgspec
 import pandas as pd
 import pytest
 
 from specbench.recording import Recording, Writer
-from specbench.recording.tables import TRIAL_COLUMNS, lossless_of, write_parquet
+from specbench.recording.tables import (
+    TRIAL_COLUMNS,
+    current_trials,
+    lossless_of,
+    write_parquet,
+)
 from tests.recording.records import manifest, measure, sealed
 
 
@@ -83,3 +89,11 @@ def test_the_verdict_beside_a_speed_is_of_the_same_server_and_regime(
     assert lossless_of(timed.trial, timed, [document, other]) == expected
     control = sealed(1, speculative=False)
     assert lossless_of(control.trial, control, [document]) is None
+
+
+def test_only_the_last_trial_of_each_place_in_the_design_is_in_a_table() -> None:
+    first, second, other = sealed(1, "failed"), sealed(2), sealed(3)
+    for each, key in ((first, "a"), (second, "a"), (other, "b")):
+        each.trial = msgspec.structs.replace(each.trial, key=key)
+
+    assert current_trials([other, second, first]) == [second, other]

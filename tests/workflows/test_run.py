@@ -121,6 +121,7 @@ def test_failed_trials_are_tried_again_by_the_same_command(options: RunOptions) 
 
     assert (finished.measured, finished.already_done, finished.exit_status) == (2, 2, 0)
     assert [line for line in mended.log if line.startswith("start")] == ["start dflash"]
+    assert list(open_recording(options.results).trials["status"]) == ["ok"] * 4
 
 
 def test_a_server_that_dies_under_load_is_launched_once_more(options: RunOptions) -> None:
