@@ -130,7 +130,7 @@ def target_distribution(logits: Row, params: SamplingParams) -> Distribution:
 
 def softmax(logits: Row, temperature: float) -> Distribution:
     """Return the probabilities of logits divided by the temperature, in double precision."""
-    scaled = (logits - logits.max()).astype(np.float64)
+    scaled: Distribution = (logits - logits.max()).astype(np.float64)
     if temperature != 1.0:
         scaled /= temperature
     np.exp(scaled, out=scaled)

@@ -19,7 +19,8 @@ Number = TypeVar("Number", int, Ints)
 class Weights:
     """Everything that is learnt; V tokens, C known contexts, K continuations, D features.
 
-    `contexts3[a + 1, t]` is the number of the context "a then t", or -1 (a = -1: nothing before, a = V: not known).
+    `contexts3[a + 1, t]` is the number of the context "a then t", or -1; a = -1 says that nothing
+    stands before t, a = V that it is not known what does.
     Longer contexts are found by searching `keys4` (token before, number of the shorter context)
     and `keys5` likewise. `patch_*` say for each context which continuations become how much more
     likely than the token pair alone makes them; padding repeats the first continuation.
