@@ -15,8 +15,9 @@ class SealedTrial(msgspec.Struct, kw_only=True):
     """One finished trial (`trials/<trial_id>/trial.json`).
 
     `trial.definition` is what it was measured under: a later plan with another one finds it stale.
-    `server` holds the launch fingerprint and what the server said of itself. `row` holds the summary columns as computed by definitions of version `row_version`; it is
-    computed again from the requests when the definitions have moved on.
+    `server` holds the launch fingerprint and what the server said of itself. `row` holds the
+    summary columns as computed by definitions of version `row_version`; it is computed again from
+    the requests when the definitions have moved on.
     """
 
     schema: int = SCHEMA
