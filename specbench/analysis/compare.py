@@ -1,7 +1,6 @@
 """Faster or not, by how much, how surely, where, and why - or a refusal that names the columns."""
 
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -9,29 +8,22 @@ import pandas as pd
 
 from specbench.analysis.acceptance import profile
 from specbench.analysis.arms import Arm, Levels, MatchedCell, Matching, arm, level_rows, match
-from specbench.analysis.comparison import ArmSummary, CellComparison, Comparison, Estimate, Outcome
+from specbench.analysis.comparison import ArmSummary, CellComparison, Comparison
 from specbench.analysis.confounds import Difference, differences, refuse
 from specbench.analysis.crossover import Crossover, crossover
-from specbench.analysis.decompose import decompose
 from specbench.analysis.doubts import doubts, prompts_differ
-from specbench.analysis.gate import WITHHOLDS, flags_of, lossless_gate
+from specbench.analysis.gate import lossless_gate
+from specbench.analysis.judge import Measured, judge, together
 from specbench.analysis.metrics import Metric, by_prompt, metric
 from specbench.analysis.noise_floor import launches_of
 from specbench.analysis.pareto import choices
 from specbench.analysis.totals import Totals, totals
 from specbench.errors import ConfoundError, InputError
 from specbench.stats.effect import Effect, Variance, effect_of
-from specbench.stats.multiple import holm
-from specbench.stats.nesting import Allowance, arm_mean, launch_effect
-from specbench.stats.power import launches_needed
-from specbench.stats.ratio import MedianRatio, median_ratio
+from specbench.stats.nesting import Allowance, launch_effect
+from specbench.stats.ratio import median_ratio
 
 Blocks = Mapping[str, Mapping[str, Any]]
-
-EQUIVALENT = math.log(1.02)
-"""Differences below 2 % are called no difference, when the whole interval is below."""
-
-ALPHA = 0.05
 
 
 class Allowances(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,20 +31,6 @@ class Allowances(msgspec.Struct, frozen=True, kw_only=True):
 
     restart: Allowance | None = None
     trial: Allowance | None = None
-
-
-class _Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """What one matched cell says before all cells are judged together."""
-
-    cell: MatchedCell
-    a: pd.DataFrame
-    b: pd.DataFrame
-    this: Effect
-    such: Effect | None
-    median: MedianRatio | None
-    prompts: int
-    doubts: tuple[str, ...]
-    differences: tuple[Difference, ...]
 
 
 def compare(
@@ -93,7 +71,7 @@ def compare(
         _measure(trials, requests, sums, i, cell, found, known, tuple(allow))
         for i, (cell, found) in enumerate(zip(matching.cells, guarded, strict=True))
     ]
-    cells = _judge(measured, known)
+    cells = judge(measured, known)
     return _assemble(requests, blocks, arms, matching, measured, cells, known, tuple(allow))
 
 
@@ -135,7 +113,7 @@ def _is_plain(table: pd.DataFrame, blocks: Blocks) -> bool:
 def _measure(
     trials: pd.DataFrame, requests: pd.DataFrame, sums: Totals, index: int, cell: MatchedCell,
     found: tuple[Difference, ...], metric: Metric, allow: tuple[str, ...],
-) -> _Measured:  # fmt: skip
+) -> Measured:  # fmt: skip
     a, b = (trials.iloc[list(rows)] for rows in (cell.rows_a, cell.rows_b))
     groups = (2 * index, 2 * index + 1)
     _same_prompts(sums, groups, allow)
@@ -156,7 +134,7 @@ def _measure(
             # One trial an arm: the noise of requests cannot be told from that of prompts.
             this = such
     held = [d for d in doubts(sums, groups, a, b) if d.split(":")[0] not in allow]
-    return _Measured(
+    return Measured(
         cell=cell,
         a=a,
         b=b,
@@ -189,99 +167,9 @@ def _same_prompts(sums: Totals, groups: tuple[int, int], allow: tuple[str, ...])
     )
 
 
-def _judge(measured: Sequence[_Measured], metric: Metric) -> list[CellComparison]:
-    """Judge all cells together: the verdicts share one error rate."""
-    this_p = holm([m.this.p_value for m in measured])
-    such_p = holm([(m.such or m.this).p_value for m in measured])
-    return [
-        _cell(m, metric, this, such, len(measured))
-        for m, this, such in zip(measured, this_p, such_p, strict=True)
-    ]
-
-
-def _cell(m: _Measured, metric: Metric, this_p: float, such_p: float, cells: int) -> CellComparison:
-    effect = m.such or m.this
-    verdict, why = _verdict(effect, such_p, metric, m.doubts)
-    launches = (int(m.a["block_id"].nunique()), int(m.b["block_id"].nunique()))
-    values = [math.exp(arm_mean(launches_of(side, metric.name))) for side in (m.a, m.b)]
-    return CellComparison(
-        levels=m.cell.levels,
-        own_a=m.cell.own_a,
-        own_b=m.cell.own_b,
-        value_a=values[0],
-        value_b=values[1],
-        launches=launches,
-        trials=(len(m.a), len(m.b)),
-        prompts=m.prompts,
-        this_workload=_estimate(m.this, this_p, cells),
-        such_workloads=_estimate(m.such, such_p, cells) if m.such else None,
-        median_prompt=m.median,
-        verdict=verdict,
-        verdict_this_workload=_verdict(m.this, this_p, metric, m.doubts)[0],
-        why=why,
-        launches_needed=launches_needed(effect, min(launches), abs(effect.value) or EQUIVALENT)
-        if verdict == "inconclusive" and not m.doubts
-        else None,
-        doubts=m.doubts,
-        flags=tuple(
-            flag
-            for flag in dict.fromkeys((*flags_of(m.a), *flags_of(m.b)))
-            if flag not in WITHHOLDS
-        ),
-        decomposition=decompose(m.a, m.b, restart=metric.restart, trial=metric.trial)
-        if metric.speed
-        else None,
-        differences=m.differences,
-    )
-
-
-def _estimate(effect: Effect, p_adjusted: float, cells: int) -> Estimate:
-    low, high = effect.ratio_interval()
-    detectable = effect.minimum_detectable()
-    return Estimate(
-        ratio=effect.ratio,
-        low=low,
-        high=high,
-        p=effect.p_value,
-        p_adjusted=p_adjusted,
-        simultaneous=effect.ratio_interval(1 - ALPHA / cells),
-        detectable_pct=100 * math.expm1(detectable) if detectable < 700 else math.inf,
-    )
-
-
-def _verdict(
-    effect: Effect, p_adjusted: float, metric: Metric, held: Sequence[str]
-) -> tuple[Outcome, str]:
-    if held:
-        return "inconclusive", held[0]
-    low, high = effect.interval()
-    if p_adjusted < ALPHA:
-        return _direction(effect.value, metric), f"p = {p_adjusted:.2g} over all matched cells"
-    if low > -EQUIVALENT and high < EQUIVALENT:
-        return "no_difference", "the whole interval lies within 2 %"
-    detectable = effect.minimum_detectable()
-    if not math.isfinite(detectable):
-        return "inconclusive", "one prompt and one launch show no variation"
-    return "inconclusive", (
-        f"the interval holds no difference; {100 * math.expm1(detectable):.1f} % would be found"
-    )
-
-
-def _direction(value: float, metric: Metric) -> Outcome:
-    more = value > 0
-    if not metric.speed:
-        return "higher" if more else "lower"
-    return "faster" if more == (metric.better == "higher") else "slower"
-
-
-def _together(outcomes: Iterable[Outcome]) -> Outcome:
-    found = set(outcomes)
-    return found.pop() if len(found) == 1 else "mixed"
-
-
 def _assemble(
     requests: pd.DataFrame, blocks: Blocks, arms: Sequence[Arm],
-    matching: Matching, measured: Sequence[_Measured], cells: Sequence[CellComparison],
+    matching: Matching, measured: Sequence[Measured], cells: Sequence[CellComparison],
     metric: Metric, allow: tuple[str, ...],
 ) -> Comparison:  # fmt: skip
     found = list(dict.fromkeys(d for cell in cells for d in cell.differences))
@@ -294,8 +182,8 @@ def _assemble(
         a=_summary(arms[0].name, sides[0], requests),
         b=_summary(arms[1].name, sides[1], requests),
         cells=tuple(cells),
-        verdict=_together(cell.verdict for cell in cells),
-        verdict_this_workload=_together(cell.verdict_this_workload for cell in cells),
+        verdict=together(cell.verdict for cell in cells),
+        verdict_this_workload=together(cell.verdict_this_workload for cell in cells),
         declared=matching.declared,
         coupled=tuple(d for d in found if d.kind == "coupled"),
         allowed=tuple(d for d in found if d.kind == "allowed"),
@@ -321,9 +209,9 @@ def _summary(name: str, side: pd.DataFrame, requests: pd.DataFrame) -> ArmSummar
     )
 
 
-def _crossovers(measured: Sequence[_Measured]) -> tuple[Crossover, ...]:
+def _crossovers(measured: Sequence[Measured]) -> tuple[Crossover, ...]:
     """Follow each pair of configurations over concurrency; cells with doubts are left out."""
-    curves: dict[str, list[_Measured]] = {}
+    curves: dict[str, list[Measured]] = {}
     for m in measured:
         fixed = {name: level for name, level in m.cell.levels.items() if name != "concurrency"}
         if not m.doubts and isinstance(m.cell.levels.get("concurrency"), int | float):
@@ -332,7 +220,7 @@ def _crossovers(measured: Sequence[_Measured]) -> tuple[Crossover, ...]:
     return tuple(one for one in found if one is not None)
 
 
-def _crossover(curve: Sequence[_Measured]) -> Crossover | None:
+def _crossover(curve: Sequence[Measured]) -> Crossover | None:
     cell = curve[0].cell
     points = [(float(str(m.cell.levels["concurrency"])), m.such or m.this) for m in curve]
     fixed = {name: level for name, level in cell.levels.items() if name != "concurrency"}
