@@ -51,7 +51,7 @@ def context_key(shorter: Number, token: Number, vocab_size: int) -> Number:
 def load_weights(path: Path) -> Weights | None:
     """Read cached weights; None when there are none or the file is damaged."""
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with path.open("rb") as file, np.lib.npyio.NpzFile(file) as arrays:
             return Weights(**{field.name: arrays[field.name] for field in fields(Weights)})
     except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile):
         return None
