@@ -91,6 +91,11 @@ def measure(options: LoadOptions) -> Iterator[LoadEvent]:
 
     Raises InputError, and HostError when the server cannot be reached.
     """
+    if not options.url.startswith(("http://", "https://")):
+        raise InputError(
+            f"not the URL of a server: {options.url!r}",
+            hint="for example --url http://127.0.0.1:30000",
+        )
     prompts = shuffle_prompts(load_dataset(options.dataset).prompts, options.seed)
     server = _look(options)
     yield server

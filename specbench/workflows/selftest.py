@@ -1,7 +1,5 @@
 """What this machine can measure, and how well: the driver against a server that knows the truth."""
 
-import os
-import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -22,7 +20,15 @@ from specbench.model.load import (
     Stop,
     Target,
 )
-from specbench.workflows.groundtruth import Errors, build, compare, held, read_log, serving
+from specbench.workflows.groundtruth import (
+    Errors,
+    build,
+    compare,
+    held,
+    read_log,
+    serving,
+    undisturbed,
+)
 
 GAP_MS = 10
 TTFT_MS = 50
@@ -67,7 +73,7 @@ def self_test(streams: Sequence[int], *, processes: int = 0) -> Iterator[Limit]:
 def _level(server: Path, folder: Path, streams: int, processes: int) -> Limit:
     log, sink = folder / "truth.jsonl", folder / f"rows-{streams}.jsonl"
     options = ["--ttft-us", str(TTFT_MS * 1000), "--gap-us", str(GAP_MS * 1000), "--step"]
-    with serving(server, log, options, prefix=_undisturbed()) as port:
+    with serving(server, log, options, prefix=undisturbed()) as port:
         job = truth_job(folder, port, streams, 2 * streams, TOKENS, processes=processes)
         *_, report = drive(job, sink)
     if not isinstance(report, DriveReport):
@@ -75,15 +81,6 @@ def _level(server: Path, folder: Path, streams: int, processes: int) -> Limit:
     decoder = msgspec.json.Decoder(RequestRecord)
     records = [decoder.decode(line) for line in sink.read_bytes().splitlines()]
     return _limit(streams, report, compare(records, read_log(log)))
-
-
-def _undisturbed() -> tuple[str, ...]:
-    """Run the server at real-time priority where that is allowed.
-
-    Preempted between its stamp and its send, it would tell a lie that falls on the client.
-    """
-    chrt = shutil.which("chrt")
-    return (chrt, "-f", "10") if chrt and os.geteuid() == 0 else ()
 
 
 def truth_job(

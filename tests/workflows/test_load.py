@@ -10,7 +10,14 @@ import pytest
 from specbench.errors import HostError, InputError
 from specbench.loadgen import drive
 from specbench.model.load import DriveProgress, RequestRecord
-from specbench.workflows.groundtruth import build, compare, first_error_us, read_log, serving
+from specbench.workflows.groundtruth import (
+    build,
+    compare,
+    first_error_us,
+    read_log,
+    serving,
+    undisturbed,
+)
 from specbench.workflows.load import LevelFinished, LoadOptions, ServerSeen, measure
 from specbench.workflows.selftest import self_test, truth_job
 from tests.loadgen.scripted import good, rows
@@ -40,14 +47,14 @@ def finished(options: LoadOptions) -> list[LevelFinished]:
 
 def test_levels_report_what_the_server_did(server: Path, tmp_path: Path) -> None:
     log = tmp_path / "truth.jsonl"
-    options = ["--ttft-us", "10000", "--gap-us", "5000", "--pattern", ",".join(map(str, PATTERN))]
-    with serving(server, log, options) as port:
+    options = ["--ttft-us", "9000", "--gap-us", "10000", "--pattern", ",".join(map(str, PATTERN))]
+    with serving(server, log, options, prefix=undisturbed()) as port:
         events = list(
             measure(
                 LoadOptions(
                     url=f"http://127.0.0.1:{port}",
-                    concurrency=(8, 1),
-                    requests=16,
+                    concurrency=(4, 1),
+                    requests=8,
                     max_tokens=61,
                     keep=tmp_path,
                 )
@@ -58,12 +65,12 @@ def test_levels_report_what_the_server_did(server: Path, tmp_path: Path) -> None
     seen = next(event for event in events if isinstance(event, ServerSeen))
     levels = [event for event in events if isinstance(event, LevelFinished)]
     assert (seen.engine, seen.model, seen.algorithm) == ("sglang", "truth", "EAGLE")
-    assert [level.concurrency for level in levels] == [1, 8]
+    assert [level.concurrency for level in levels] == [1, 4]
     for level in levels:
         columns = level.columns
-        assert (columns["n_requests"], columns["n_failed"]) == (16, 0)
+        assert (columns["n_requests"], columns["n_failed"]) == (8, 0)
         assert columns["accept_len"] == pytest.approx(np.mean(PATTERN))
-        assert columns["output_tokens"] == 16 * 61
+        assert columns["output_tokens"] == 8 * 61
         measured = [row for row in rows(Path(level.rows or "")) if row.phase == "measured"]
         sent = [truths[row.rid].at_ns for row in measured]
         tpot_ms = np.median([(at[-1] - at[0]) / 60 / 1e6 for at in sent])
@@ -140,6 +147,12 @@ def test_nobody_there_is_one_sentence_and_status_4() -> None:
         list(measure(LoadOptions(url="http://127.0.0.1:1")))
 
     assert caught.value.exit_code == 4
+
+
+@pytest.mark.parametrize("url", ["", "127.0.0.1:30000", "file:///etc/passwd"])
+def test_a_url_that_is_none_is_wrong_input(url: str) -> None:
+    with pytest.raises(InputError, match="not the URL of a server"):
+        list(measure(LoadOptions(url=url)))
 
 
 def test_a_dataset_that_does_not_exist_is_wrong_input() -> None:
