@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from specbench.report.checklist import comparing, measuring, operating, verifying
+from specbench.report.checklist import accepting, comparing, measuring, operating, verifying
 from specbench.report.checklist.answer import Answer, Case, State
 from specbench.report.evidence import Evidence
 from specbench.report.speedups import SpeedUp
@@ -46,23 +46,23 @@ PITFALLS: tuple[Pitfall, ...] = tuple(
         ("C11", "acceptance taken for speed", comparing.acceptance_is_not_speed),
         ("C12", "one budget extrapolated to another", comparing.measured_points_only),
         ("M1", "one token per stream chunk assumed", measuring.token_counts),
-        ("M2", "the server's lifetime accept length read as this run's", measuring.own_counters),
-        ("M3", "completion tokens divided by verify steps", measuring.steps_counted),
+        ("M2", "the server's lifetime accept length read as this run's", accepting.own_counters),
+        ("M3", "completion tokens divided by verify steps", accepting.steps_counted),
         ("M4", "warm-up, start or tail inside the window", measuring.steady_window),
         ("M5", "the first wave of prefills taken for TTFT", measuring.staggered),
         ("M6", "prefix cache hits on repeats", measuring.cold_cache),
         ("M7", "forced lengths, random prompts or no chat template", measuring.natural_text),
         ("M8", "the client was the bottleneck", measuring.client_fast_enough),
         ("M9", "sampling fields left to the server's defaults", measuring.sampling_sent),
-        ("M10", "greedy decoding above temperature 0", measuring.really_sampled),
-        ("M11", "simulated acceptance left on", measuring.not_simulated),
-        ("M12", "acceptance thresholds below 1", measuring.exact_thresholds),
+        ("M10", "greedy decoding above temperature 0", accepting.really_sampled),
+        ("M11", "simulated acceptance left on", accepting.not_simulated),
+        ("M12", "acceptance thresholds below 1", accepting.exact_thresholds),
         ("M13", "failed or retracted requests dropped", measuring.failures_counted),
         ("M14", "one arm writes longer answers", measuring.equal_lengths),
         ("M15", "load driven across a network", measuring.driven_locally),
         ("M16", "instrumentation on while timing", measuring.not_instrumented),
-        ("M17", "a drafter that learns across requests", measuring.drafter_state),
-        ("M18", "accept length over steps with a draft only", measuring.every_step_counted),
+        ("M17", "a drafter that learns across requests", accepting.drafter_state),
+        ("M18", "accept length over steps with a draft only", accepting.every_step_counted),
         ("O1", "another server answered", operating.right_server),
         ("O2", "port in use", operating.free_port),
         ("O3", "a bad flag found after the load", operating.flags_known),

@@ -62,6 +62,11 @@ def trials_with(trials: pd.DataFrame, name: str) -> list[str]:
     return [str(value) for value in trials["trial_id"][marked]]
 
 
+def ids(trials: pd.DataFrame) -> list[str]:
+    """List the trial_ids of a table."""
+    return [str(value) for value in trials["trial_id"]]
+
+
 def by_flags(evidence: Evidence, pitfall: str, *, else_: Answer) -> Answer:
     """Answer by flags alone: found where one was raised, else the given answer."""
     raised = flagged(evidence, pitfall)

@@ -1,8 +1,4 @@
-"""Checks of the mistakes in measuring (M1 to M18)."""
-
-from collections import Counter
-
-import pandas as pd
+"""Checks of the mistakes in measuring load, time and text (M1 to M16)."""
 
 from specbench.report import cells
 from specbench.report.checklist.answer import (
@@ -13,32 +9,20 @@ from specbench.report.checklist.answer import (
     excluded,
     flagged,
     found,
+    ids,
     unknown,
 )
-from specbench.report.evidence import Evidence
 from specbench.report.statements import count, listed
 
-AGREEMENT = 0.02
-"""Relative difference above which two counts of the same thing are said to disagree."""
 WINDOW_AGREEMENT = 0.10
 LENGTH_AGREEMENT = 0.05
 FAILED_SHARE = 0.01
-LEARNING_DRAFTERS = ("ngram", "suffix")
 SAMPLING_FIELDS = frozenset(
     {
         "temperature", "top_p", "top_k", "min_p", "max_tokens", "ignore_eos",
         "frequency_penalty", "presence_penalty", "repetition_penalty",
     }
 )  # fmt: skip
-
-
-def _speculative(evidence: Evidence) -> pd.DataFrame:
-    good = cells.usable(evidence.trials)
-    return good[good["algorithm"] != evidence.control]
-
-
-def _ids(trials: pd.DataFrame) -> list[str]:
-    return [str(value) for value in trials["trial_id"]]
 
 
 def token_counts(case: Case) -> Answer:
@@ -51,43 +35,9 @@ def token_counts(case: Case) -> Answer:
         return found(
             f"{count(len(blind), 'trial has', 'trials have')} no token counts from the server:"
             " tpot_ms is empty there, and chunk gaps are not shown in its place",
-            _ids(blind),
+            ids(blind),
         )
     return excluded("tpot_ms counts tokens as the server does; chunk_gap_ms is a column of its own")
-
-
-def own_counters(case: Case) -> Answer:
-    """M2: the server's lifetime accept length read as this run's."""
-    rows = _speculative(case.evidence)
-    both = rows[rows["accept_len"].notna() & rows["accept_len_server"].notna()]
-    if both.empty:
-        return unknown("accept_len and the server's own figure were not both recorded")
-    off = both[(both["accept_len_server"] / both["accept_len"] - 1).abs() > AGREEMENT]
-    if len(off):
-        gaps = (off["accept_len_server"] - off["accept_len"]).abs()
-        worst = off.sort_values("accept_len_server", key=lambda _: gaps).iloc[-1]
-        return found(
-            f"the server's own figure differs from the per-request counters on"
-            f" {count(len(off), 'trial')} (worst: {worst['accept_len_server']:.2f} against"
-            f" {worst['accept_len']:.2f}); accept_len here is from the counters",
-            _ids(off),
-        )
-    return excluded("accept_len is from per-request counters and agrees with the server's figure")
-
-
-def steps_counted(case: Case) -> Answer:
-    """M3: completion tokens over verify steps, which counts the prefill token."""
-    rows = _speculative(case.evidence)
-    if rows.empty:
-        return unknown("no speculative trial was measured")
-    empty = rows[rows["accept_len"].isna()]
-    if len(empty):
-        return found(
-            f"{count(len(empty), 'speculative trial has', 'speculative trials have')} no counters:"
-            " accept_len is empty there, not estimated from text",
-            _ids(empty),
-        )
-    return excluded("accept_len is 1 + accepted drafts / verify steps, pooled over requests")
 
 
 def steady_window(case: Case) -> Answer:
@@ -104,7 +54,7 @@ def steady_window(case: Case) -> Answer:
         return found(
             f"whole-run and steady-window throughput differ by more than 10 % on"
             f" {count(len(off), 'trial')}: ramp and tail weigh much there",
-            _ids(off),
+            ids(off),
         )
     if not (case.evidence.requests["phase"] == "warmup").any():
         return unknown("windows agree with whole runs, but no warm-up request was recorded")
@@ -197,73 +147,6 @@ def sampling_sent(case: Case) -> Answer:
     return excluded(f"all {len(SAMPLING_FIELDS)} sampling fields were sent with every request")
 
 
-def really_sampled(case: Case) -> Answer:
-    """M10: a greedy fallback makes T > 0 greedy."""
-    notices = [
-        (block, notice)
-        for block, facts in case.evidence.blocks.items()
-        for notice in facts.get("notices") or ()
-        if "greedy" in str(notice).lower()
-    ]
-    answer = by_flags(
-        case.evidence, "M10", else_=unknown("sampling above temperature 0 was not probed")
-    )
-    if answer.state == "found":
-        return answer
-    if notices:
-        return found(f"the server of {listed([b for b, _ in notices])} spoke of greedy decoding")
-    violated = [
-        claim.get("name", "")
-        for document in case.evidence.verdicts
-        for claim in document.get("claims", [])
-        if claim.get("verdict") == "violated"
-        and "greedy" in f"{claim.get('effect')}{claim.get('note')}"
-    ]
-    if violated:
-        return found(f"excess greedy tokens above temperature 0: {listed(violated)}")
-    sampled = [
-        claim
-        for document in case.evidence.verdicts
-        for claim in document.get("claims", [])
-        if (claim.get("temperature") or 0) > 0 and claim.get("verdict") == "holds"
-    ]
-    if not sampled:
-        return answer
-    return excluded("the sampled distribution was tested above temperature 0, and it holds")
-
-
-def not_simulated(case: Case) -> Answer:
-    """M11: simulated acceptance left in the environment."""
-    if not case.evidence.blocks:
-        return by_flags(case.evidence, "M11", else_=unknown("the servers' facts were not recorded"))
-    return by_flags(
-        case.evidence,
-        "M11",
-        else_=excluded("server arguments and environment were read: no simulation"),
-    )
-
-
-def exact_thresholds(case: Case) -> Answer:
-    """M12: acceptance thresholds below 1."""
-    names = ("speculative_accept_threshold_single", "speculative_accept_threshold_acc")
-    values = {name: by_block(case.evidence, name) for name in names}
-    low = sorted(
-        {
-            block
-            for of_blocks in values.values()
-            for block, value in of_blocks.items()
-            if isinstance(value, int | float) and value < 1
-        }
-    )
-    if low:
-        return found(f"acceptance thresholds below 1 on {listed(low)}: lossy by configuration", low)
-    seen = any(values.values())
-    silent = unknown("the servers do not report their acceptance thresholds")
-    return by_flags(
-        case.evidence, "M12", else_=excluded("acceptance thresholds are 1") if seen else silent
-    )
-
-
 def failures_counted(case: Case) -> Answer:
     """M13: failed or retracted requests dropped from the mean."""
     trials = case.evidence.trials
@@ -273,7 +156,7 @@ def failures_counted(case: Case) -> Answer:
         return found(
             f"{count(n_failed, 'request')} failed and {count(n_retracted, 'retraction')} came on"
             f" {count(len(failed), 'trial')}; they are counted, and shown beside each row",
-            _ids(failed),
+            ids(failed),
         )
     return excluded("no measured request failed, and none was retracted")
 
@@ -331,52 +214,3 @@ def not_instrumented(case: Case) -> Answer:
         "M16",
         else_=excluded("no profiler, no log line a step") if case.evidence.blocks else silent,
     )
-
-
-def drafter_state(case: Case) -> Answer:
-    """M17: a drafter that learns across requests."""
-    rows = _speculative(case.evidence)
-    learning = rows[[str(arm).lower().startswith(LEARNING_DRAFTERS) for arm in rows["algorithm"]]]
-    raised = flagged(case.evidence, "M17")
-    if learning.empty and "drafter_warm" not in raised:
-        return excluded("no measured drafter learns across requests")
-    warm = [row for ids in raised.values() for row in ids] or _repeats(
-        case.evidence, set(_ids(learning))
-    )
-    if warm:
-        return found(
-            f"a drafter that learns met prompts again on {count(len(set(warm)), 'trial')}: its"
-            " acceptance there is warm, not cold",
-            dict.fromkeys(warm),
-        )
-    return excluded("drafters that learn met each prompt once a trial")
-
-
-def _repeats(evidence: Evidence, trials: set[str]) -> list[str]:
-    requests = evidence.requests
-    mine = requests[requests["trial_id"].isin(trials)]
-    asked = Counter(zip(mine["trial_id"].astype(str), mine["prompt_id"].astype(str), strict=True))
-    return sorted({trial for (trial, _), times in asked.items() if times > 1})
-
-
-def every_step_counted(case: Case) -> Answer:
-    """M18: accept length over steps that had a draft only."""
-    raised = flagged(case.evidence, "M18")
-    if raised:
-        return by_flags(case.evidence, "M18", else_=unknown(""))
-    rows = _speculative(case.evidence)
-    known = rows[rows["accept_len"].notna() & (rows["verify_steps"] > 0)]
-    known = known[known["output_tokens"].notna() & (known["n_failed"] == 0)]
-    if known.empty:
-        return unknown("verify steps and output tokens were not both recorded")
-    emitted = known["output_tokens"] - known["n_requests"]
-    counted = known["accept_len"] * known["verify_steps"]
-    cut_off = known["accept_len"] * known["n_requests"]  # a text's end cuts its last step short
-    off = known[counted > 1.05 * (emitted + cut_off)]
-    if len(off):
-        return found(
-            f"accept_len times verify steps exceeds the tokens that were sent on"
-            f" {count(len(off), 'trial')}: some steps are not in the counters",
-            _ids(off),
-        )
-    return excluded("verify steps times accept_len account for the tokens that were sent")

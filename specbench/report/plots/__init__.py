@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from specbench.report.history import history
 from specbench.report.plots.acceptance import (
     accept_len,
     acceptance_by_position,
@@ -22,6 +23,7 @@ __all__ = [
     "acceptance_histogram",
     "decomposition",
     "gpu",
+    "history",
     "latency",
     "load_phases",
     "lossless",
