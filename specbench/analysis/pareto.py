@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from specbench.analysis.arms import Levels, factor_columns, level_rows
-from specbench.analysis.gate import Lossless, lossless_gate
+from specbench.analysis.gate import WITHHOLDS, Lossless, flags_of, lossless_gate
 from specbench.analysis.noise_floor import launches_of
 from specbench.model.matrix import LOAD_FACTORS, REQUEST_FACTORS
 from specbench.stats.effect import Effect, effect_of
@@ -30,7 +30,8 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
     `tok_s_gpu` and `joule_token` are None where GPUs or power were not recorded. `p_best` is the
     probability of being the fastest of those that may be ranked; None for a configuration that is
-    not lossless, which is shown and never ranked. `on_front`: no other one is better in both
+    not lossless or whose rows are in doubt (`doubts`, flags), which is shown and never ranked.
+    `on_front`: no other one is better in both
     tok_s_user and tok_s_gpu (tok_s where GPUs are unknown).
     """
 
@@ -47,6 +48,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     joule_token: float | None
     p_best: float | None
     on_front: bool
+    doubts: tuple[str, ...] = ()
 
 
 def choices(
@@ -94,7 +96,12 @@ def _at_load(
     tables = {own: trials.iloc[list(rows)] for own, rows in variants.items()}
     speeds = {own: _speed(table, restart, trial) for own, table in tables.items()}
     gates = {own: lossless_gate(table) for own, table in tables.items()}
-    best = _best({own: speeds[own] for own, gate in gates.items() if gate != "violated"})
+    held = {
+        own: tuple(flag for flag in flags_of(table) if flag in WITHHOLDS)
+        for own, table in tables.items()
+    }
+    ranked = [own for own, gate in gates.items() if gate != "violated" and not held[own]]
+    best = _best({own: speeds[own] for own in ranked})
     found = []
     for own, table in tables.items():
         low, high = speeds[own].ratio_interval()
@@ -115,6 +122,7 @@ def _at_load(
                 joule_token=None if power is None else power / speeds[own].ratio,
                 p_best=best.get(own),
                 on_front=False,
+                doubts=held[own],
             )
         )
     return sorted(found, key=lambda choice: (choice.p_best is None, -choice.tok_s))
@@ -144,14 +152,14 @@ def _with_front(found: Sequence[Choice]) -> tuple[Choice, ...]:
 
 
 def _undominated(choice: Choice, found: Sequence[Choice]) -> bool:
-    if choice.lossless == "violated" or choice.tok_s_user is None:
+    if choice.p_best is None or choice.tok_s_user is None:
         return False
     mine = (choice.tok_s_user, choice.tok_s_gpu or choice.tok_s)
     rivals = [
         (other.tok_s_user, other.tok_s_gpu or other.tok_s)
         for other in found
         if other.tok_s_user is not None
-        and other.lossless != "violated"
+        and other.p_best is not None
         and _requests(other) == _requests(choice)
         and (other.tok_s_gpu is None) == (choice.tok_s_gpu is None)
     ]

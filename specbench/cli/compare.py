@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-Arm = Annotated[str, typer.Argument(help="An algorithm, or an expression over factors.")]
+Arm = Annotated[str, typer.Argument(metavar="ARM", help="An algorithm, or an expression.")]
 
 
 def compare(

@@ -40,6 +40,18 @@ def test_what_is_not_lossless_dominates_nobody() -> None:
     assert not found["dflash"].on_front
 
 
+def test_a_row_in_doubt_is_shown_and_not_ranked() -> None:
+    trials, _, blocks = recording(
+        Side("ar"), Side("dflash", accept_len=3.0, flags="client_saturated")
+    )
+
+    found = {c.configuration["algorithm"]: c for c in choices(trials, blocks)}
+
+    assert found["ar"].p_best == 1.0
+    assert found["dflash"].p_best is None
+    assert found["dflash"].doubts == ("client_saturated",)
+
+
 def test_gpus_multiply_but_attention_data_parallelism_shares_them() -> None:
     sizes = {"tp_size": 8, "pp_size": 2, "dp_size": 4}
 
