@@ -133,9 +133,16 @@ def _settings(theme: Theme) -> dict[Any, Any]:
     }
 
 
+class ShownFigure(Figure):
+    """A figure that a notebook shows; matplotlib's own is shown only where pyplot made it."""
+
+    def _repr_png_(self) -> bytes:
+        return png(self)
+
+
 def new_figure(width: float = 7.2, height: float = 4.2) -> Figure:
     """Make a figure outside of pyplot, so that no window and no global list keeps it."""
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = ShownFigure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 

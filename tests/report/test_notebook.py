@@ -42,6 +42,12 @@ def test_a_plot_of_the_python_api_returns_labelled_axes_with_n_in_the_caption(na
     assert "n = " in figure.get_supxlabel()
 
 
+def test_a_figure_shows_itself_in_a_notebook_without_pyplot() -> None:
+    figure = plots.overview(clean().trials)
+
+    assert figure._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]  # IPython's
+
+
 def test_intervals_are_drawn_around_every_speed_up() -> None:
     axes = plots.speedup(clean())
 
