@@ -97,10 +97,20 @@ def _plain(
 
 
 def _greedy(session: Session, stage: greedy.GreedyStage) -> Stage:
+    cost = sum(ask.max_tokens for ask in stage.asks)
+
     def run() -> Evidence:
         return greedy.run_greedy(session, stage)
 
-    return Stage(stage.name, run, run, sum(ask.max_tokens for ask in stage.asks))
+    def again() -> Evidence:
+        cold = run()
+        if cold.fails or cold.witnesses or session.left < 2 * cost:
+            return cold
+        # The first run may have met a prefix cache that was warm; scoring has emptied it since.
+        session.ask(stage.asks, stage.concurrency)
+        return run()
+
+    return Stage(stage.name, run, again, cost)
 
 
 def _sampled(session: Session, samples: Samples, filters: Filters, count: int) -> Stage:
