@@ -68,6 +68,11 @@ FLAGS: dict[str, Flag] = {
         advice="check the model path and the served name on the host",
         pitfall="O1",
     ),
+    "wrong_process": Flag(
+        meaning="another process answered than the one that was started for this block",
+        advice="stop the stray server and measure again",
+        pitfall="O1",
+    ),
     "greedy_fallback": Flag(
         meaning="the server decoded greedily although a temperature above 0 was asked for",
         advice="use a device or algorithm whose verification samples",

@@ -29,7 +29,7 @@ def right_server(case: Case) -> Answer:
     wrong = [
         one
         for one in block_failures(case.evidence)
-        if one.pattern in {"args_mismatch", "wrong_model"}
+        if one.pattern in {"args_mismatch", "wrong_model", "wrong_process"}
     ]
     if wrong:
         return found(
