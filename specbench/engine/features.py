@@ -13,12 +13,12 @@ from specbench.engine.weights import Floats
 
 NOTHING = -1  # the token of a slot that is not there
 REACH = 3  # a row looks up the tokens of this many positions before its own
-MEMORY = 32  # numbers in the memory of a slot
+MEMORY = 64  # numbers in the memory of a slot
 WAVES = (8, 32, 128, 1024)  # periods of the position features
 FEATURES = MEMORY + 2 * len(WAVES)
 LARGEST_UNIT = 127.0
 FEATURE_STEP = 1 / 24  # one unit of a feature
-PROJECTION_SCALE = 1 / 96  # one unit of a weight; 40 * 127 * 127 < 2**24, so sums are exact
+PROJECTION_SCALE = 1 / 96  # one unit of a weight; 72 * 127 * 127 < 2**24, so sums are exact
 
 _ANGLES = 2 * np.pi * np.arange(max(WAVES))[:, None] / np.array(WAVES)
 _POSITIONS = np.rint(0.5 / FEATURE_STEP * np.hstack([np.sin(_ANGLES), np.cos(_ANGLES)])).astype(

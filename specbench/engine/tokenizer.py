@@ -25,6 +25,7 @@ SPECIAL_TOKENS = (
     "<|reserved|>",
 )
 FIRST_SPECIAL = 256
+START_OF_TURN = FIRST_SPECIAL + 1
 FIRST_MERGE = FIRST_SPECIAL + len(SPECIAL_TOKENS)
 
 # Every character falls into exactly one alternative; lengths are bounded so that a hostile run of
@@ -110,7 +111,7 @@ class Tokenizer:
         return ids + self._turn("assistant")
 
     def _turn(self, role: str) -> list[int]:
-        return [self.special["<|im_start|>"], *self.encode(f"{role}\n", specials=False)]
+        return [START_OF_TURN, *self.encode(f"{role}\n", specials=False)]
 
     def _encode_plain(self, text: str) -> list[int]:
         ids: list[int] = []

@@ -19,7 +19,7 @@ from specbench.engine.features import (
     features,
     remember,
 )
-from specbench.engine.tokenizer import Tokenizer, learn_merges
+from specbench.engine.tokenizer import START_OF_TURN, Tokenizer, learn_merges
 from specbench.engine.weights import Floats, Ints, Weights, context_key
 
 VOCAB_SIZE = 1024
@@ -29,6 +29,7 @@ CONFIDENCE = 1.0  # how much a seen context counts beside the shorter one
 FAST_DECAY, SLOW_DECAY = 0.8, 0.98
 HISTORY_STEPS = 80
 HISTORY_BATCH = 2048  # positions a step
+OPENING = 12  # tokens of the assistant's turn that count as its first words
 HISTORY_RATE = 0.01
 HISTORY_PENALTY = 3e-4
 HISTORY_GAIN = 1.2
@@ -163,16 +164,18 @@ def _history_weights(
 ) -> Floats:
     """Fit next-token logits linear in the history's features, beside the token-pair model.
 
-    Maximum likelihood by Adam on random positions of the corpus, then rounded to whole units of
-    PROJECTION_SCALE: whole numbers are what makes the model the same at every batch size.
+    Maximum likelihood by Adam on random positions of the corpus, half of them among the first words
+    of an answer, where the question matters and little else is known. Then the weights are rounded
+    to whole units of PROJECTION_SCALE, which makes the model the same at every batch size.
     """
-    current, following, inputs = _history_examples(documents, embedding, decay)
+    current, following, inputs, opening = _history_examples(documents, embedding, decay)
     generator = np.random.default_rng(2025)
     weights = np.zeros((FEATURES, bigram.shape[1]), dtype=np.float32)
     first, second = np.zeros_like(weights), np.zeros_like(weights)
     rows = np.arange(HISTORY_BATCH)
     for step in range(1, HISTORY_STEPS + 1):
-        batch = generator.integers(len(following), size=HISTORY_BATCH)
+        anywhere = generator.integers(len(following), size=HISTORY_BATCH // 2)
+        batch = np.concatenate([anywhere, generator.choice(opening, HISTORY_BATCH // 2)])
         logits = bigram[current[batch]] + inputs[batch] @ weights
         logits -= logits.max(axis=1, keepdims=True)
         np.exp(logits, out=logits)
@@ -190,8 +193,11 @@ def _history_weights(
 
 def _history_examples(
     documents: Iterable[Sequence[int]], embedding: Floats, decay: Floats
-) -> tuple[Ints, Ints, Floats]:
-    current, following, inputs = [], [], []
+) -> tuple[Ints, Ints, Floats, Ints]:
+    current: list[int] = []
+    following: list[int] = []
+    inputs: list[Floats] = []
+    opening: list[int] = []
     for ids in documents:
         memory = np.zeros((1, MEMORY), dtype=np.float32)
         for position, (token, after) in enumerate(pairwise(ids)):
@@ -199,10 +205,14 @@ def _history_examples(
             current.append(token)
             following.append(after)
             inputs.append(features(memory, np.array([position]))[0])
+        turn = len(ids) - 1 - ids[::-1].index(START_OF_TURN)
+        first = len(current) - len(ids) + 1 + turn
+        opening += range(first, min(first + OPENING, len(current)))
     return (
         np.array(current),
         np.array(following),
         np.array(inputs, dtype=np.float32) * np.float32(FEATURE_STEP),
+        np.array(opening),
     )
 
 
@@ -211,7 +221,7 @@ def recipe() -> str:
     return repr(
         (
             (VOCAB_SIZE, CONTINUATIONS, SHARPNESS, CONFIDENCE, FAST_DECAY, SLOW_DECAY),
-            (HISTORY_STEPS, HISTORY_BATCH, HISTORY_RATE, HISTORY_PENALTY, HISTORY_GAIN),
+            (HISTORY_STEPS, HISTORY_BATCH, OPENING, HISTORY_RATE, HISTORY_PENALTY, HISTORY_GAIN),
             (FEATURES, FEATURE_STEP, MEMORY, PROJECTION_SCALE, LARGEST_UNIT),
         )
     )
