@@ -145,10 +145,14 @@ class TestHost:
         _run("umount", "-l", str(self.folder / "disk"), check=False)
         _run("ip", "netns", "del", self._netns, check=False)
         _run("ip", "link", "del", self._link, check=False)
+        deadline = time.monotonic() + 5.0
         for group in _cgroups(self._netns):
-            for folder in sorted(group.glob("**/"), reverse=True):
-                with contextlib.suppress(OSError):
-                    folder.rmdir()
+            # The last processes are still being buried; their folder is busy until then.
+            while group.exists() and time.monotonic() < deadline:
+                for folder in sorted([group, *group.rglob("*/")], reverse=True):
+                    with contextlib.suppress(OSError):
+                        folder.rmdir()
+                time.sleep(0.02)
 
     def _make_network(self) -> None:
         inside = ("ip", "-n", self._netns)
