@@ -63,7 +63,7 @@ def main() -> None:
     held = sum(r["verdict"] == "holds" for r in rows)
     print(
         f"{accused} of {len(rows)} clean servers accused (95 % upper limit "
-        f"{100 * poisson_upper(accused, 0.95) / max(len(rows), 1):.2f} %), {held} hold, "
+        f"{min(100 * poisson_upper(accused, 0.95) / max(len(rows), 1), 100):.2f} %), {held} hold, "
         f"{len(rows) - accused - held} inconclusive"
     )
 

@@ -50,7 +50,7 @@ class Budget:
 BUDGETS: dict[BudgetName, Budget] = {
     "quick": Budget(
         limit=13_000,
-        margins=SampledMargins(t_eff_pct=20.0, excess_greedy_pct=12.0, garbage_pct=0.3),
+        margins=SampledMargins(t_eff_pct=20.0, excess_greedy_pct=15.0, garbage_pct=0.3),
         soft_pct=0.5,
         coverage=CoverageRule(rounds=50, rounds_per_depth=3),
         sampled=((S1, 2600), (HOT, 2000)),
