@@ -30,7 +30,23 @@ def conclude(root: Path) -> Conclusion:
         drawn = plots.write_overview(trials, recording.paths.report)
     return Conclusion(
         recording=str(root),
-        rows=tables.summary_rows(trials),
-        factors=cells.varying(trials) if not trials.empty else [],
+        rows=_ordered(tables.summary_rows(trials), cells.varying(trials)),
+        factors=cells.varying(trials),
         plots=[str(path) for path in drawn],
     )
+
+
+def _ordered(rows: list[dict[str, Any]], factors: list[str]) -> list[dict[str, Any]]:
+    """Order rows by level: words as they appear, numbers by size, what is collapsed first."""
+    words = {name: list(dict.fromkeys(row.get(name) for row in rows)) for name in factors}
+
+    def place(name: str, level: Any) -> tuple[int, float]:
+        match level:
+            case None:
+                return (0, 0.0)
+            case int() | float():
+                return (1, float(level))
+            case _:
+                return (2, float(words[name].index(level)))
+
+    return sorted(rows, key=lambda row: [place(name, row.get(name)) for name in factors])
