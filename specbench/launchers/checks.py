@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from specbench.config.files import read_entry
 from specbench.errors import HostError, InputError, SpecbenchError
 from specbench.launchers import deploy
 from specbench.launchers.command import Launch, address_of, python_of, render
@@ -265,8 +266,7 @@ def check_environment(host: Host, _: Shell) -> Iterator[HostCheck]:
 def check_files(host: Host, shell: Shell) -> Iterator[HostCheck]:
     """Check that files: is well written, and that no file of an earlier run is left deployed."""
     for entry in host.files:
-        deploy.split_entry(entry)
-        deploy.read_entry(entry)
+        read_entry(entry)
     if shell.exists(deploy.RECORD):
         yield HostCheck(
             name="files",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from specbench.config.files import SITE, read_entry, split_entry
 from specbench.errors import HostError, InputError
 from specbench.launchers.command import python_of
 from specbench.launchers.host import STATE_DIR
@@ -16,7 +17,6 @@ from specbench.model.host import Host
 from specbench.remote.shell import FileMissing, Shell
 
 RECORD = f"{STATE_DIR}/deployed.json"
-SITE = "{site}"
 _CHECK = "import sys; compile(sys.stdin.buffer.read(), sys.argv[1], 'exec')"
 _PLACE = "import sysconfig; print(sysconfig.get_path('purelib'))"
 
@@ -41,18 +41,6 @@ def code_hash(files: Sequence[Deployed]) -> str | None:
         return None
     lines = sorted(f"{file.target} {file.sha256}" for file in files)
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
-
-
-def split_entry(entry: str) -> tuple[str, str]:
-    """Split FROM:TO. TO is absolute, below the home (`~/`), or below the packages (`{site}/`)."""
-    source, colon, target = entry.rpartition(":")
-    if not colon or not source or not target.startswith(("/", "~/", SITE + "/")):
-        raise InputError(
-            f"files entry {entry!r} is not FROM:TO",
-            hint="like patches/worker.py:{site}/sglang/srt/speculative/worker.py; TO starts with "
-            "/, ~/ or {site}/ (the packages of the host's python)",
-        )
-    return source, target
 
 
 @contextlib.contextmanager
@@ -101,18 +89,6 @@ def restore(shell: Shell) -> tuple[str, ...]:
             said.append(f"put back the original {record.target}")
     shell.remove(RECORD)
     return tuple(said)
-
-
-def read_entry(entry: str) -> bytes:
-    """Read the file of an entry. Raises InputError where it cannot be read here."""
-    source, _ = split_entry(entry)
-    try:
-        return Path(source).expanduser().read_bytes()
-    except OSError as error:
-        raise InputError(
-            f"files entry {entry!r}: {source}: {error.strerror}",
-            hint="the path is relative to the folder that specbench is started in",
-        ) from error
 
 
 def _place(shell: Shell, host: Host, target: str) -> str:

@@ -139,7 +139,8 @@ class Matrix(msgspec.Struct, frozen=True, kw_only=True):
     the ones that ship, changed by the file's. `places` maps an entry ("factors.budget") to
     file:line:column. `spread` says what several hosts are for: "groups" shares whole comparisons
     out among them, "every" measures everything on each. `verify` plans losslessness verdicts at
-    that depth.
+    that depth. `file_hashes` maps the target of each of `files` to the sha256 of its content, where
+    somebody has looked: planning reads no files.
     """
 
     name: str
@@ -159,6 +160,7 @@ class Matrix(msgspec.Struct, frozen=True, kw_only=True):
     verify: Literal["quick", "default", "deep"] | None = None
     spread: Literal["groups", "every"] = "groups"
     files: tuple[str, ...] = ()
+    file_hashes: dict[str, str] = {}
     seed: int = 0
     source: str = ""
     path: str = ""

@@ -15,7 +15,7 @@ from specbench.model.matrix import Cell, Level, Matrix, WorkloadOptions
 from specbench.model.plan import LaunchSpec
 from specbench.planning.design import Design, Key, Levels, picker
 from specbench.planning.identity import digest, joined
-from specbench.planning.render import InvalidReason, Renderer
+from specbench.planning.render import InvalidReason, Renderer, files_of
 
 MOST_CELLS = 250_000
 STAGGER_S_PER_SLOT = 0.02
@@ -187,6 +187,7 @@ class _Namer:
         self.driven_of = picker([names.index(name) for name in design.driven_names])
         self.is_sglang = design.matrix.server.engine == "sglang"
         self.model = digest(design.matrix.model)
+        self.files = digest(files_of(design.matrix))
 
     def cell(self, key: Key, origin: Origin) -> Cell:
         launch_key = self.launch_of(key)
@@ -213,7 +214,8 @@ class _Namer:
             "model": self.model,
             "flags": digest(dict(spec.flags)),
             "environment": digest(dict(spec.env)),
-            "command": digest(spec.command, spec.files),
+            "command": digest(spec.command),
+            "files": self.files,
         }
         self.launches[key] = _Launch(spec, invalid, definition, digest(definition))
         return self.launches[key]

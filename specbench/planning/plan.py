@@ -10,7 +10,7 @@ from specbench.planning.design import Design
 from specbench.planning.expected import Expected, plan_s, timed_blocks, timed_reasons
 from specbench.planning.render import PINNED, Renderer
 from specbench.planning.resume import resume
-from specbench.planning.schedule import Group, blocks, groups, hosts_of, shared_out
+from specbench.planning.schedule import Group, Setup, blocks, groups, hosts_of, shared_out
 
 MOST_TRIALS = 500_000
 
@@ -23,13 +23,14 @@ def plan(
     history: History | None = None,
     *,
     engines: Mapping[str, str] | None = None,
+    host_files: Mapping[str, Mapping[str, str]] | None = None,
     version: str | None = None,
 ) -> Plan:
     """Plan the fewest launches that measure every valid cell as often as the matrix asks.
 
     `done` is what the recording holds (by trial_id); `engines` names the engine on each host (its
-    image, commit or version), so that a change of it makes trials stale; `version` is the
-    server's, as given to `expand`.
+    image, commit or version) and `host_files` the hashes of the files put on each (by target), so
+    that a change of either makes trials stale; `version` is the server's, as given to `expand`.
 
     Raises:
         InputError: when the matrix names a host that hosts.yaml does not have, or asks for more
@@ -39,7 +40,10 @@ def plan(
     _refuse_too_many(matrix, cells, len(names) if matrix.spread == "every" else 1)
     found = groups(matrix, cells, version)
     share = shared_out(matrix, found, names)
-    planned = blocks(matrix, share, engines or {})
+    setups = {
+        name: Setup.of((engines or {}).get(name), (host_files or {}).get(name)) for name in names
+    }
+    planned = blocks(matrix, share, setups)
     kept, reasons = resume(planned, done or {})
     invalid = tuple(cell for cell in cells if cell.invalid is not None)
     reasons += [

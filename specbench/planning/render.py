@@ -104,6 +104,11 @@ class Renderer:
         return None
 
 
+def files_of(matrix: Matrix) -> dict[str, str] | tuple[str, ...]:
+    """Return what defines the files of a matrix: their content where it is known, else the text."""
+    return matrix.file_hashes or matrix.files
+
+
 def _sealed(
     matrix: Matrix,
     algorithm: Algorithm,
@@ -122,7 +127,9 @@ def _sealed(
     )
     command = matrix.server.command
     # The name is part of it: two arms never share a process, whose caches would join them.
-    content = (launch["algorithm"], matrix.model, command, dict(shown), dict(texts), matrix.files)
+    content = (
+        launch["algorithm"], matrix.model, command, dict(shown), dict(texts), files_of(matrix),
+    )  # fmt: skip
     return LaunchSpec(
         fingerprint=digest(*content),
         algorithm=str(launch["algorithm"]),

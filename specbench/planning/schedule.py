@@ -37,6 +37,32 @@ class Group:
         return cells * matrix.replicates.launches * matrix.replicates.trials + launches
 
 
+@dataclass(frozen=True)
+class Setup:
+    """What a host itself brings to every trial: its engine, and a digest of its own `files`."""
+
+    engine: str = ""
+    files: str = ""
+
+    @classmethod
+    def of(cls, engine: str | None, files: Mapping[str, str] | None) -> "Setup":
+        """Describe a host; what is not known or not there is empty."""
+        return cls(engine or "", digest(files) if files else "")
+
+    @property
+    def name(self) -> str:
+        """Stands for the whole in an id."""
+        return joined(self.engine, self.files) if self.files else self.engine
+
+    def added_to(self, definition: dict[str, str]) -> dict[str, str]:
+        """Return the definition of a cell as it is on this host."""
+        if self.engine:
+            definition = definition | {"engine": self.engine}
+        if self.files:
+            definition = definition | {"files": joined(definition["files"], self.files)}
+        return definition
+
+
 def groups(matrix: Matrix, cells: Iterable[Cell], version: str | None) -> list[Group]:
     """Bring valid cells that share a server together, and servers that are to be compared."""
     design = Design(matrix)
@@ -101,7 +127,7 @@ def shared_out(
 
 
 def blocks(
-    matrix: Matrix, share: Mapping[str, Sequence[Group]], engines: Mapping[str, str]
+    matrix: Matrix, share: Mapping[str, Sequence[Group]], setups: Mapping[str, Setup]
 ) -> Iterator[Block]:
     """Order the launches of each host.
 
@@ -113,18 +139,18 @@ def blocks(
             for launch in range(matrix.replicates.launches):
                 servers = list(group.servers.values())
                 for server in servers if launch % 2 == 0 else reversed(servers):
-                    yield _block(matrix, server, host, launch, engines.get(host, ""))
+                    yield _block(matrix, server, host, launch, setups[host])
 
 
-def _block(matrix: Matrix, server: Server, host: str, launch: int, engine: str) -> Block:
-    block_id = digest("block", server.spec.fingerprint, host, launch, engine)
+def _block(matrix: Matrix, server: Server, host: str, launch: int, setup: Setup) -> Block:
+    block_id = digest("block", server.spec.fingerprint, host, launch, setup.name)
     keyed = sorted(_timed(matrix, server.cells, launch), key=lambda item: item[0])
     trials = [
-        _trial(cell, host, block_id, launch, engine, replicate=replicate, order=order, seed=seed)
+        _trial(cell, host, block_id, launch, setup, replicate=replicate, order=order, seed=seed)
         for order, ((_, seed), replicate, cell) in enumerate(keyed)
     ]
     if matrix.verify is not None and server.spec.speculative and launch == 0:
-        trials.append(_verification(matrix, server.cells[0], host, block_id, engine, len(trials)))
+        trials.append(_verification(matrix, server.cells[0], host, block_id, setup, len(trials)))
     return Block(
         block_id=block_id, host=host, launch=launch, spec=server.spec, trials=tuple(trials)
     )
@@ -157,14 +183,14 @@ def _trial(
     host: str,
     block_id: str,
     launch: int,
-    engine: str,
+    setup: Setup,
     *,
     replicate: int,
     order: int,
     seed: int,
 ) -> Trial:
     return Trial(
-        trial_id=joined(cell.cell_id, host, str(launch), str(replicate), engine),
+        trial_id=joined(cell.cell_id, host, str(launch), str(replicate), setup.name),
         cell=cell,
         host=host,
         block_id=block_id,
@@ -173,16 +199,16 @@ def _trial(
         order=order,
         seed=seed,
         key=_key(cell, host, launch, replicate, "timed"),
-        definition=cell.definition | {"engine": engine} if engine else cell.definition,
+        definition=setup.added_to(cell.definition),
     )
 
 
 def _verification(
-    matrix: Matrix, cell: Cell, host: str, block_id: str, engine: str, order: int
+    matrix: Matrix, cell: Cell, host: str, block_id: str, setup: Setup, order: int
 ) -> Trial:
     depth = str(matrix.verify)
     return Trial(
-        trial_id=digest("verify", depth, cell.launch, host, engine),
+        trial_id=digest("verify", depth, cell.launch, host, setup.name),
         cell=cell,
         host=host,
         block_id=block_id,
@@ -192,7 +218,7 @@ def _verification(
         seed=seed_of(matrix.seed, "verify"),
         kind="verify",
         key=_key(cell, host, 0, 0, "verify"),
-        definition=cell.definition | {"engine": engine, "verify": depth},
+        definition=setup.added_to(cell.definition) | {"verify": depth},
     )
 
 

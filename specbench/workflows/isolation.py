@@ -19,6 +19,7 @@ from specbench.sglang.constraints import invalid_reason
 from specbench.workflows.history import Past
 from specbench.workflows.isolate import Case, IsolateEvent, Probe, Probed, Settings, isolate
 from specbench.workflows.lab import Lab
+from specbench.workflows.prepare import with_file_hashes
 from specbench.workflows.probes import Bench, ProbeKind, probe_kind
 
 WEIGHTS = {
@@ -50,7 +51,7 @@ def isolate_matrix(options: IsolateOptions, lab: Lab) -> Generator[IsolateEvent,
         InputError: a file or an expression is wrong, or the cells do not differ in a launch factor.
         HostError: the host cannot be used.
     """
-    matrix = config.read_matrix(options.matrix)
+    matrix = with_file_hashes(config.read_matrix(options.matrix))
     host = config.read_hosts(options.hosts)[matrix.hosts[0]]
     good, bad = (_server(matrix, text, side) for side, text in
                  (("--good", options.good), ("--bad", options.bad)))  # fmt: skip

@@ -62,7 +62,7 @@ def prepare(options: RunOptions) -> Prepared:
 
     Raises InputError (InputErrors for several at once) for anything wrong in the files.
     """
-    matrix = config.read_matrix(options.matrix)
+    matrix = with_file_hashes(config.read_matrix(options.matrix))
     if options.verdicts_only:
         matrix = msgspec.structs.replace(matrix, verify=options.verdicts_only)
     hosts = config.read_hosts(options.hosts)
@@ -86,6 +86,11 @@ def prepare(options: RunOptions) -> Prepared:
         done={} if recording is None else _measured(Recording(recording)),
         history=past.durations(),
         engines={name: host.image for name, host in hosts.items() if host.image},
+        host_files={
+            name: config.hash_files(hosts[name].files, where=f"files of host {name!r}")
+            for name in matrix.hosts
+            if name in hosts
+        },
         version=version,
     )
     if options.verdicts_only:
@@ -99,6 +104,13 @@ def prepare(options: RunOptions) -> Prepared:
         recording=recording,
         results=options.results,
     )
+
+
+def with_file_hashes(matrix: Matrix) -> Matrix:
+    """Add the hashes of the files of a matrix: another content of a patch is another server."""
+    where = matrix.places.get("files") or matrix.path
+    hashes = config.hash_files(matrix.files, where=where)
+    return msgspec.structs.replace(matrix, file_hashes=hashes)
 
 
 def open_writer(prepared: Prepared) -> Writer:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from specbench.config import split_entry
 from specbench.errors import InputError
-from specbench.launchers.deploy import deployed, restore, split_entry
+from specbench.launchers.deploy import deployed, restore
 from specbench.model.host import Host
 from specbench.remote.local import LocalShell
 

@@ -116,6 +116,7 @@ def test_a_factor_for_other_arms_does_not_rename_a_cell() -> None:
         ("server: {flags: {page-size: 16}}", "flags"),
         ("server: {env: {A: b}}", "environment"),
         ("server: {command: [x]}", "command"),
+        ("files: ['a.py:/b.py']", "files"),
         ("workload: {requests: 9}", "workload"),
     ],
 )

@@ -98,6 +98,37 @@ def test_a_changed_dataset_or_engine_makes_trials_stale() -> None:
     assert not {trial.trial_id for trial in engine.trials} & set(done)
 
 
+def test_another_content_of_a_file_is_another_server_and_makes_trials_stale() -> None:
+    first = matrix_of(files=("p.py:/p.py",), file_hashes={"/p.py": "1"})
+    done = sealed(planned(first).trials)
+    second = matrix_of(files=("p.py:/p.py",), file_hashes={"/p.py": "2"})
+
+    plan = planned(second, done)
+
+    assert {reason.reason for reason in plan.reasons} == {"changed since: files"}
+    assert not {cell.launch for cell in planning.expand(first)} & {
+        cell.launch for cell in planning.expand(second)
+    }
+
+
+def test_a_file_of_the_host_that_came_changed_or_went_makes_trials_stale() -> None:
+    matrix = matrix_of()
+    cells = planning.expand(matrix)
+
+    def on_host(done: dict[str, Measured] | None, content: str | None = None) -> Plan:
+        files = {"local": {} if content is None else {"/p.py": content}}
+        return planning.plan(matrix, cells, HOSTS, done, host_files=files)
+
+    done = sealed(on_host(None, "1").trials)
+    again, changed, gone = on_host(done, "1"), on_host(done, "2"), on_host(done)
+    came = on_host(sealed(gone.trials), "1")
+
+    assert states(again) == {"done": len(done)}
+    for plan in (changed, gone, came):
+        assert {reason.reason for reason in plan.reasons} == {"changed since: files"}
+    assert not {trial.trial_id for trial in changed.trials} & set(done)
+
+
 def test_an_engine_that_is_not_known_yet_is_no_change() -> None:
     done = sealed(planned(matrix_of(), engine="image:1").trials)
 

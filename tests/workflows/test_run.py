@@ -67,6 +67,38 @@ def test_the_same_command_again_measures_nothing(options: RunOptions) -> None:
     assert second.log == []
 
 
+@pytest.mark.parametrize("whose", ["matrix", "host"])
+def test_a_changed_patch_under_the_same_name_is_measured_again(whose: str, tmp_path: Path) -> None:
+    patch = tmp_path / "patch.py"
+    entry = f"files: ['{patch}:/opt/p.py']"
+    (tmp_path / "m.yaml").write_text(MATRIX + (entry if whose == "matrix" else ""))
+    (tmp_path / "hosts.yaml").write_text(
+        f"hosts: {{local: {{{entry if whose == 'host' else ''}}}}}"
+    )
+    options = RunOptions(
+        matrix=tmp_path / "m.yaml", hosts=tmp_path / "hosts.yaml", results=tmp_path / "results"
+    )
+    patch.write_text("x = 1")
+    run(options, FakeLab().lab())
+    same = prepare(options).plan
+    patch.write_text("x = 2")
+
+    changed = prepare(options).plan
+
+    assert same.trials == ()
+    assert {reason.reason for reason in changed.reasons} == {"changed since: files"}
+    assert len(changed.trials) == 4
+
+
+def test_a_patch_that_is_not_there_is_wrong_input_with_its_place(options: RunOptions) -> None:
+    options.matrix.write_text(MATRIX + "files: ['no.py:/p.py']\n")
+
+    with pytest.raises(InputError, match=r"no\.py: No such file") as caught:
+        prepare(options)
+
+    assert caught.value.where == f"{options.matrix}:10:1"
+
+
 def test_fresh_starts_a_new_recording(options: RunOptions) -> None:
     run(options, FakeLab().lab())
 
