@@ -108,8 +108,7 @@ def _effects(
 ) -> tuple[Effect, ...]:
     tilt = scores.temperature_error_pct(likelihood, margins.level)
     greedy = scores.excess_greedy_pct(atoms, margins.level)
-    # A filter at the user's own temperature leaves little entropy: its interval is wider by nature.
-    slack = 1.0 if filters == Filters() or filters.temperature > 1 else 3.0
+    slack = _slack(filters)
     effects = [
         Effect("t_eff_pct", tilt.value, tilt.low, tilt.high, slack * margins.t_eff_pct),
         Effect(
@@ -124,6 +123,17 @@ def _effects(
         upper = 100 * poisson_upper(impossible, margins.level) / max(n, 1)
         effects.append(Effect("garbage_pct", 100 * impossible / max(n, 1), 0.0, upper))
     return tuple(effects)
+
+
+def _slack(filters: Filters) -> float:
+    """Return how much wider the margins are: a filter that leaves little entropy says less a token.
+
+    Measured a token at T=1 (and 2.5), T=0.6 and top_p=0.8: the temperature's standard error is
+    about 1 : 2 : 6, so equal margins would cost 36 times the tokens under top_p.
+    """
+    if filters.top_p < 1:
+        return 8.0
+    return 3.0 if 0 < filters.temperature < 1 else 1.0
 
 
 def _stage(filters: Filters) -> str:
