@@ -59,6 +59,9 @@ def summary(finished: RunFinished, *, as_json: bool) -> int:
     for path in conclusion.plots:
         console.print(Text(f"plot: {path}"), soft_wrap=True)
     console.print(Text(f"recording: {finished.recording}"), soft_wrap=True)
+    for host, url in finished.kept.items():
+        kept = f"left running on {host}: {url} (`specbench hosts restore {host}` stops it)"
+        console.print(Text(kept), soft_wrap=True)
     return finished.exit_status
 
 

@@ -25,6 +25,9 @@ def run(
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Start a new recording.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
+    keep_service: Annotated[
+        bool, typer.Option("--keep-service", help="Leave the last server of each host running.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Measure what a matrix asks for and no recording holds yet; the same command resumes.
@@ -37,7 +40,10 @@ def run(
     from specbench.workflows.prepare import RunOptions, prepare
     from specbench.workflows.run import run_matrix
 
-    options = RunOptions(matrix=matrix, hosts=hosts, results=results, only=only, fresh=fresh)
+    options = RunOptions(
+        matrix=matrix, hosts=hosts, results=results, only=only, fresh=fresh,
+        keep_service=keep_service,
+    )  # fmt: skip
     if dry_run:
         render.plan(prepare(options), as_json=json)
         return

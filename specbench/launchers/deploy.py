@@ -4,7 +4,7 @@ import contextlib
 import hashlib
 import json
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -45,9 +45,14 @@ def code_hash(files: Sequence[Deployed]) -> str | None:
 
 @contextlib.contextmanager
 def deployed(
-    shell: Shell, host: Host, entries: Sequence[str], block_dir: Path
+    shell: Shell,
+    host: Host,
+    entries: Sequence[str],
+    block_dir: Path,
+    *,
+    kept: Callable[[], bool] = lambda: False,
 ) -> Iterator[tuple[Deployed, ...]]:
-    """Put files on the host; on leaving, put back what was there.
+    """Put files on the host; on leaving, put back what was there, unless `kept()` says later.
 
     Each is checked for syntax with the host's Python, written in one step and read back. Raises
     InputError for a file that is missing here or is no valid Python, HostError where writing fails.
@@ -56,6 +61,7 @@ def deployed(
         yield ()
         return
     restore(shell)
+    keep = False
     contents = [(*split_entry(entry), read_entry(entry)) for entry in entries]
     done: list[Deployed] = []
     try:
@@ -68,8 +74,10 @@ def deployed(
             _require_hash(shell, done[-1])
         (block_dir / "files.json").write_bytes(msgspec.json.format(msgspec.json.encode(done)))
         yield tuple(done)
+        keep = kept()
     finally:
-        restore(shell)
+        if not keep:
+            restore(shell)
 
 
 def restore(shell: Shell) -> tuple[str, ...]:

@@ -57,13 +57,16 @@ class DockerLauncher:
         write_launch(block_dir, launch)
         self.restore()
         require_free_port(self._shell, self.host, launch.address)
+        kept = False
         try:
             process = self._start(launch)
             place = Place(host=self.host, shell=self._shell, block_dir=block_dir)
             with serving(place, spec, process, self._patience, self._history) as service:
                 yield service
+            kept = service.kept
         finally:
-            self._docker("rm", "--force", self._name)
+            if not kept:
+                self._docker("rm", "--force", self._name)
 
     def restore(self) -> tuple[str, ...]:
         """Remove the container that an earlier, killed specbench left. Idempotent."""
@@ -112,7 +115,7 @@ class ContainerProcess:
         self._shell = shell
         self._host = host
         self._name = name
-        self._stopped = False
+        self._finished = False
         self._first = self._state()
         self.log = ContainerLog(shell, cli_of(host), name)
 
@@ -157,10 +160,14 @@ class ContainerProcess:
 
     def stop(self, wait_s: float) -> None:
         """Stop the container: SIGTERM, wait, SIGKILL; a second call does nothing."""
-        if not self._stopped:
+        if not self._finished:
             words = ["stop", f"--time={int(wait_s)}", self._name]
             self._shell.run([cli_of(self._host), *words], timeout_s=wait_s + 30.0)
-            self._stopped = True
+            self._finished = True
+
+    def let_go(self) -> None:
+        """Leave it to the container engine, which ends no container with specbench."""
+        self._finished = True
 
     def _state(self) -> dict[str, Any]:
         try:

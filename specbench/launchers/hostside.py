@@ -6,7 +6,7 @@ comes out. Secrets travel in the request, never in an argument list.
 
 A supervisor is one small process that owns one server: it keeps the exit status, kills the whole
 process group and every descendant when the server ends or is stopped, and stops the server when its
-owner (specbench on the same machine) is gone, however that ended.
+owner (specbench on the same machine) is gone without having let go of it, however that ended.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ def _supervise(
     poll = select.poll()
     poll.register(wake_reader, select.POLLIN)
     while server.poll() is None and not stopping:
-        if not _owner_lives(request):
+        if not _owner_lives({**request, **_read_state(request)}):  # let_go takes it out of there
             break
         poll.poll(OWNER_CHECK_MS)
         with contextlib.suppress(BlockingIOError):

@@ -9,7 +9,7 @@ from typing import Protocol
 from specbench.errors import InputError
 from specbench.launchers.attach import AttachLauncher
 from specbench.launchers.command import render
-from specbench.launchers.deploy import code_hash, deployed
+from specbench.launchers.deploy import code_hash, deployed, restore
 from specbench.launchers.docker import DockerLauncher
 from specbench.launchers.gpus import describe, list_processes, sampled, wait_for_memory
 from specbench.launchers.host import facts_of
@@ -55,8 +55,8 @@ class Starter(Launcher, Protocol):
 class GuardedLauncher:
     """Everything that surrounds a launch on a shared machine, whatever launches it.
 
-    In this order: the host's lock, the files of the matrix, the flags tried, the GPUs looked at;
-    then the launch, with the GPUs sampled while it is up.
+    In this order: the host's lock, what an earlier run left or kept, the files of the matrix, the
+    flags tried, the GPUs looked at; then the launch, with the GPUs sampled while it is up.
     """
 
     def __init__(self, host: Host, shell: Shell, launcher: Starter) -> None:
@@ -71,14 +71,21 @@ class GuardedLauncher:
         """Start a server with all precautions; leave the host as it was."""
         taken_over = self._lock.hold(f"{spec.algorithm} on {self.host.url}") if self._lock else None
         block_dir.mkdir(parents=True, exist_ok=True)
+        left = (*self._launcher.restore(), *restore(self._shell))
         files = (*self.host.files, *spec.files)
-        with deployed(self._shell, self.host, files, block_dir) as placed:
+        held: list[RunningService] = []
+
+        def kept() -> bool:
+            return any(service.kept for service in held)
+
+        with deployed(self._shell, self.host, files, block_dir, kept=kept) as placed:
             self._flags.require(render(self.host, spec))
             foreign = list_processes(self._shell)
             facts = facts_of(self._shell, self.host)
             with self._launcher.running(spec, block_dir) as service:
+                held.append(service)
                 service.host_facts, service.code_hash = facts, code_hash(placed)
-                service.note(*([taken_over] if taken_over else []), *describe(foreign))
+                service.note(*([taken_over] if taken_over else []), *left, *describe(foreign))
                 if foreign:
                     service.flag("foreign_load")
                 if foreign is None:
@@ -86,7 +93,8 @@ class GuardedLauncher:
                 else:
                     with sampled(self._shell, block_dir / "gpu.csv") as service.gpus:
                         yield service
-            wait_for_memory(self._shell, foreign)
+            if not kept():
+                wait_for_memory(self._shell, foreign)
 
     def close(self) -> None:
         """Give back the lock and the connection."""

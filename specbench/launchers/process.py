@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from specbench.errors import HostError, LoadFailed
 from specbench.launchers.command import Address, Launch, address_of, render
 from specbench.launchers.host import (
@@ -57,7 +59,8 @@ class ProcessLauncher:
         place = Place(host=self.host, shell=self._shell, block_dir=block_dir)
         with serving(place, spec, process, self._patience, self._history) as service:
             yield service
-        self._forget(launch.address)
+        if not service.kept:
+            self._forget(launch.address)
 
     def restore(self) -> tuple[str, ...]:
         """Stop what an earlier, killed specbench left on this port; touch nothing else.
@@ -128,7 +131,7 @@ class ServerProcess:
         self._host = host
         self._address = address
         self._state = dict(state)
-        self._stopped = False
+        self._finished = False
         self.log = FileLog(shell, str(state["log"]))
 
     @property
@@ -166,9 +169,20 @@ class ServerProcess:
 
     def stop(self, wait_s: float) -> None:
         """SIGTERM, wait, then SIGKILL to the whole group; a second call does nothing."""
-        if not self._stopped:
+        if not self._finished:
             _stop(self._shell, self._host, _state_path(self._address), wait_s=wait_s)
-            self._stopped = True
+            self._finished = True
+
+    def let_go(self) -> None:
+        """Take this specbench out of the state: the supervisor no longer ends the server with it.
+
+        Raises HostError where the server is gone already or the state cannot be written.
+        """
+        if self.ended() is not None:
+            raise HostError("the server that was to be kept has ended", where=self._shell.name)
+        state = self._read_state() | {"owner": None}
+        self._shell.write_file(_state_path(self._address), msgspec.json.encode(state), mode=0o600)
+        self._finished = True
 
     def _look(self) -> Any:
         state = _state_path(self._address)

@@ -110,6 +110,7 @@ class RunningService:
         self.gpus: GpuSampler | None = None
         self.host_facts: dict[str, Any] = {}
         self.code_hash: str | None = None
+        self.kept = False
 
     def until_ready(self) -> Iterator[LoadProgress]:
         """Wait until the server has proved that it is ready, and that it is the one asked for.
@@ -184,6 +185,13 @@ class RunningService:
     def flag(self, name: str) -> None:
         """Add a doubt that holds for everything measured on this launch."""
         self._flags.append(name)
+
+    def keep(self) -> None:
+        """Leave the server running where its launcher would stop it, unless by an error.
+
+        The next launch on this host stops it, or `specbench hosts restore`.
+        """
+        self.kept = True
 
     def gpu_summary(self, since_unix_s: float, until_unix_s: float) -> GpuSummary | None:
         """Summarise the GPUs over a span of this machine's wall clock; None without samples."""

@@ -42,6 +42,10 @@ class OwnProcess(Process, Protocol):
         """End it within a bound, by force if need be; a second call does nothing."""
         ...
 
+    def let_go(self) -> None:
+        """See that it goes on when specbench ends; a later `stop` does nothing."""
+        ...
+
 
 @contextlib.contextmanager
 def serving(
@@ -52,6 +56,8 @@ def serving(
     history: Mapping[str, float] | None,
 ) -> Iterator[RunningService]:
     """Hand out a started process as a service; on leaving, stop it and wait for its port.
+
+    A service that is to be kept is left running, unless an error ends it.
 
     Raises HostError when the port stays taken afterwards.
     """
@@ -74,15 +80,21 @@ def serving(
         )
         # An error on the way out must not hide the one that led here.
         guard: contextlib.AbstractContextManager[None] = contextlib.suppress(HostError)
+        left = False
         try:
             yield service
             guard = contextlib.nullcontext()
+            if service.kept:
+                process.let_go()
+                left = True
         finally:
             with guard:
-                client.abort_all()
-                process.stop(place.host.stop_timeout_s)
+                if not left:
+                    client.abort_all()
+                    process.stop(place.host.stop_timeout_s)
                 service.close()
-                _require_gone(place)
+                if not left:
+                    _require_gone(place)
 
 
 def url_through(host: Host, port: int) -> str:

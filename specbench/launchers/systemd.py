@@ -4,7 +4,7 @@ import contextlib
 import json
 import posixpath
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -62,11 +62,13 @@ class SystemdLauncher:
         write_launch(block_dir, launch)
         self.restore()
         before = self._require_unit()
-        with self._changed(launch, before, block_dir):
+        held: list[RunningService] = []
+        with self._changed(launch, before, block_dir, lambda: any(s.kept for s in held)):
             require_free_port(self._shell, self.host, launch.address)
             process = self._start()
             place = Place(host=self.host, shell=self._shell, block_dir=block_dir)
             with serving(place, spec, process, self._patience, self._history) as service:
+                held.append(service)
                 yield service
 
     def restore(self) -> tuple[str, ...]:
@@ -96,8 +98,13 @@ class SystemdLauncher:
         return state
 
     @contextlib.contextmanager
-    def _changed(self, launch: Launch, before: UnitState, block_dir: Path) -> Iterator[None]:
-        """Stop the unit, install the drop-in; on leaving, take it off and restart what was up."""
+    def _changed(
+        self, launch: Launch, before: UnitState, block_dir: Path, kept: Callable[[], bool]
+    ) -> Iterator[None]:
+        """Stop the unit, install the drop-in; on leaving, take it off and restart what was up.
+
+        Where the service is kept, all that is left to `restore`.
+        """
         folder = self._unit.drop_in_folder()
         secrets_path = posixpath.join(folder, SECRETS)
         texts = render_drop_in(
@@ -111,6 +118,7 @@ class SystemdLauncher:
             "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         }
         self._shell.write_file(self._record_path(), msgspec.json.encode(record), mode=0o600)
+        keep = False
         try:
             self._stop_unit()
             wait_until_free(self._shell, self.host, address_of(self.host))
@@ -121,8 +129,10 @@ class SystemdLauncher:
             self._require_drop_in(folder)
             (block_dir / "unit.conf").write_text(texts.unit, "utf-8")
             yield
+            keep = kept()
         finally:
-            self._undo(was_up=before.is_up, made_folder=made_folder)
+            if not keep:
+                self._undo(was_up=before.is_up, made_folder=made_folder)
 
     def _install(self, folder: str, name: str, text: str) -> None:
         """Write a file of root's as one step; a full disk would leave an empty drop-in behind."""
@@ -214,7 +224,7 @@ class UnitProcess:
         self._host = host
         self._unit = unit
         self._first = state
-        self._stopped = False
+        self._finished = False
         self.log = JournalLog(unit, state["InvocationID"], cursor)
 
     @property
@@ -253,13 +263,17 @@ class UnitProcess:
 
     def stop(self, wait_s: float) -> None:
         """Stop the unit; a second call does nothing."""
-        if self._stopped:
+        if self._finished:
             return
         with contextlib.suppress(HostError):
             self._unit.control("stop", self._unit.name, timeout_s=wait_s + 20.0)
         if self._unit.state().is_up:
             self._unit.control("kill", "--signal=KILL", self._unit.name)
-        self._stopped = True
+        self._finished = True
+
+    def let_go(self) -> None:
+        """Leave it to systemd, which ends no unit with specbench."""
+        self._finished = True
 
 
 class JournalLog:

@@ -86,6 +86,13 @@ class VerdictGiven(msgspec.Struct, frozen=True, kw_only=True, tag="verdict_given
     reason: str = ""
 
 
+class ServiceKept(msgspec.Struct, frozen=True, kw_only=True, tag="service_kept"):
+    """The last server of a host is left running at `url`, as seen on the host."""
+
+    host: str
+    url: str
+
+
 class HostFailed(msgspec.Struct, frozen=True, kw_only=True, tag="host_failed"):
     """A host could not be used; its trials stay to be measured, other hosts go on."""
 
@@ -102,7 +109,10 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True, tag="notice"):
 
 
 class RunFinished(msgspec.Struct, frozen=True, kw_only=True, tag="run_finished"):
-    """The run is over. Counts are of trials, `invalid` of cells; `exit_status` as documented."""
+    """The run is over. Counts are of trials, `invalid` of cells; `exit_status` as documented.
+
+    `kept` maps a host to the URL of the server that was left running there.
+    """
 
     recording: str
     measured: int
@@ -110,6 +120,7 @@ class RunFinished(msgspec.Struct, frozen=True, kw_only=True, tag="run_finished")
     failed: int
     invalid: int
     exit_status: int = 0
+    kept: dict[str, str] = {}
 
 
 RunEvent = (
@@ -123,6 +134,7 @@ RunEvent = (
     | TrialFinished
     | VerifyProgress
     | VerdictGiven
+    | ServiceKept
     | HostFailed
     | Notice
     | RunFinished

@@ -21,7 +21,7 @@ class ServerDied(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Bench:
-    """What the trials of one host share."""
+    """What the trials of one host share. The server of the block `kept_block` is left running."""
 
     matrix: Matrix
     datasets: dict[str, Dataset]
@@ -29,3 +29,4 @@ class Bench:
     writer: Writer
     lab: Lab
     stopped: Callable[[], bool]
+    kept_block: str | None = None

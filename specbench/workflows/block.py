@@ -15,6 +15,7 @@ from specbench.model.event import (
     BlockStarted,
     Notice,
     RunEvent,
+    ServiceKept,
     TrialFinished,
 )
 from specbench.model.plan import Block, Trial
@@ -107,6 +108,10 @@ def _launch_and_measure(
                 if isinstance(event, TrialFinished):
                     left.remove(trial)
                 yield event
+        if block.block_id == bench.kept_block and not bench.stopped():
+            service.keep()
+    if service.kept:
+        yield ServiceKept(host=block.host, url=bench.host.url)
 
 
 def _facts(block: Block, service: "RunningService", load_s: float) -> dict[str, Any]:

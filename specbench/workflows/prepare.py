@@ -33,7 +33,8 @@ from specbench.workflows.history import Past
 class RunOptions:
     """What the user asked for. `only` is an expression; `fresh` starts a new recording.
 
-    `verdicts_only` measures nothing but losslessness, to that depth.
+    `verdicts_only` measures nothing but losslessness, to that depth. `keep_service` leaves the last
+    server of each host running.
     """
 
     matrix: Path
@@ -42,6 +43,7 @@ class RunOptions:
     only: str | None = None
     fresh: bool = False
     verdicts_only: Literal["quick", "default", "deep"] | None = None
+    keep_service: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +57,7 @@ class Prepared:
     past: Past
     recording: Path | None
     results: Path
+    keep_service: bool = False
 
 
 def prepare(options: RunOptions) -> Prepared:
@@ -103,6 +106,7 @@ def prepare(options: RunOptions) -> Prepared:
         past=past,
         recording=recording,
         results=options.results,
+        keep_service=options.keep_service,
     )
 
 

@@ -10,6 +10,7 @@ from specbench.model.event import (
     BlockStarted,
     HostFailed,
     RunEvent,
+    ServiceKept,
     TrialFinished,
     TrialProgress,
     TrialStarted,
@@ -32,6 +33,7 @@ class Progress:
         self.failed = 0
         self.hosts_failed: list[str] = []
         self.verdicts: list[str] = []
+        self.kept: dict[str, str] = {}
         self.running = True
         self._now: dict[str, dict[str, Any]] = {}
         self._expected = {
@@ -56,6 +58,8 @@ class Progress:
                 self._now[block.host] = {"block_id": block.block_id, "doing": "ready"}
             case BlockFailed(block=block, failure=failure):
                 self._now[block.host]["doing"] = f"failed: {failure.cause}"
+            case ServiceKept(host=host, url=url):
+                self.kept[host] = url
             case TrialStarted(trial=trial):
                 self._trial(trial, doing="warming up")
             case TrialProgress(trial=trial, progress=drive):

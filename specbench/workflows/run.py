@@ -78,6 +78,7 @@ def _finished(prepared: Prepared, progress: Progress, root: str) -> RunFinished:
         failed=progress.failed,
         invalid=len(prepared.plan.invalid),
         exit_status=_exit_status(progress),
+        kept=progress.kept,
     )
 
 
@@ -145,7 +146,15 @@ def _bench(prepared: Prepared, writer: Writer, lab: Lab, host: str, stop: thread
         writer=writer,
         lab=lab,
         stopped=stop.is_set,
+        kept_block=_kept_block(prepared, host),
     )
+
+
+def _kept_block(prepared: Prepared, host: str) -> str | None:
+    """Name the block whose server is left running: a host's last; an attached one runs anyway."""
+    if not prepared.keep_service or prepared.hosts[host].launcher == "attach":
+        return None
+    return [block.block_id for block in prepared.plan.blocks if block.host == host][-1]
 
 
 def _work_host(bench: Bench, prepared: Prepared, events: "queue.Queue[RunEvent | _Ended]") -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -16,9 +17,11 @@ import pytest
 from specbench.errors import HostError, LoadFailed
 from specbench.launchers import RunningService, launcher_for
 from specbench.launchers.hostside import start_ticks
+from specbench.launchers.restoring import restore_everything
 from specbench.model.host import Host
 from specbench.model.plan import LaunchSpec
 from specbench.model.service import LoadProgress
+from specbench.remote.local import LocalShell
 from tests.launchers.conftest import PATIENCE
 
 Make = Callable[..., LaunchSpec]
@@ -211,6 +214,56 @@ def test_a_killed_client_leaves_no_server(local: Host, spec_of: Make, tmp_path: 
         time.sleep(0.02)
 
     assert [start_ticks(pid) for pid in pids] == [None, None, None]
+
+
+KEEPING = CLIENT.replace("sys.stdin.read()", "service.keep()")
+
+
+def test_a_kept_server_outlives_its_client_until_the_next_launch_or_a_restore(
+    local: Host, spec_of: Make, tmp_path: Path
+) -> None:
+    arguments = [msgspec.json.encode(item).decode() for item in (local, spec_of("children"))]
+
+    def kept_by_a_client(folder: Path) -> int:
+        argv = [sys.executable, "-c", KEEPING, *arguments, str(folder)]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
+        return int(done.stdout.split()[1])
+
+    first = kept_by_a_client(tmp_path / "first")
+    wait_out_the_owner_check()
+    lived = start_ticks(first)
+    second = kept_by_a_client(tmp_path / "second")
+    replaced = start_ticks(first)
+    with closing(LocalShell()) as shell:
+        (said,) = restore_everything(local, shell, break_lock=False)
+
+    assert lived is not None
+    assert replaced is None
+    assert said.found.endswith(f"(pid {second})")
+    assert start_ticks(second) is None
+    assert [start_ticks(pid) for pid in children_in(tmp_path / "second" / "server.log")] == [
+        None
+    ] * 2
+    assert port_is_free(local)
+
+
+def wait_out_the_owner_check() -> None:
+    """Let the supervisor look for its owner twice: it does so every half second."""
+    time.sleep(1.2)
+
+
+def test_an_error_stops_even_a_server_that_was_to_be_kept(
+    local: Host, spec_of: Make, tmp_path: Path
+) -> None:
+    def failing() -> None:
+        with launcher_for(local, patience=PATIENCE).running(spec_of(), tmp_path) as service:
+            service.keep()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        failing()
+
+    assert port_is_free(local)
 
 
 def test_what_a_killed_run_left_behind_is_cleaned_and_a_living_one_respected(

@@ -45,6 +45,7 @@ class FakeService:
         self.url = "http://127.0.0.1:9"
         self.facts = ServiceFacts(url=self.url, version="0.5.23")
         self.phase_times = {"weights": 1.0}
+        self.kept = False
         self._lab = lab
         self._spec = spec
 
@@ -61,6 +62,9 @@ class FakeService:
     def flush(self) -> bool:
         return True
 
+    def keep(self) -> None:
+        self.kept = True
+
     def gpu_summary(self, since_unix_s: float, until_unix_s: float) -> GpuSummary | None:
         assert since_unix_s < until_unix_s
         return self._lab.gpus
@@ -75,10 +79,13 @@ class FakeLauncher:
     def running(self, spec: LaunchSpec, block_dir: Path) -> Iterator[Any]:
         self._lab.log.append(f"start {spec.algorithm}")
         (block_dir / "server.log").write_text("started\n")
+        service = FakeService(self._lab, spec)
+        kept = False
         try:
-            yield FakeService(self._lab, spec)
+            yield service
+            kept = service.kept
         finally:
-            self._lab.log.append(f"stop {spec.algorithm}")
+            self._lab.log.append(f"{'keep' if kept else 'stop'} {spec.algorithm}")
 
     def close(self) -> None:
         self._lab.log.append(f"close {self.host.name}")

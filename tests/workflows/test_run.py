@@ -99,6 +99,28 @@ def test_a_patch_that_is_not_there_is_wrong_input_with_its_place(options: RunOpt
     assert caught.value.where == f"{options.matrix}:10:1"
 
 
+def test_the_last_server_of_a_host_is_left_running_where_that_is_asked_for(
+    options: RunOptions,
+) -> None:
+    fake = FakeLab()
+
+    finished = finish(run(replace(options, keep_service=True), fake.lab()))
+
+    ends = [line for line in fake.log if line.startswith(("stop", "keep"))]
+    assert ends == ["stop ar", "keep dflash"]
+    assert finished.kept == {"local": "http://127.0.0.1:30000"}
+
+
+def test_a_last_server_that_failed_is_not_left_running(options: RunOptions) -> None:
+    fake = FakeLab()
+    fake.fails_to_load = lambda spec: OOM if spec.speculative else None
+
+    finished = finish(run(replace(options, keep_service=True), fake.lab()))
+
+    assert finished.kept == {}
+    assert fake.log[-2:] == ["stop dflash", "close local"]
+
+
 def test_fresh_starts_a_new_recording(options: RunOptions) -> None:
     run(options, FakeLab().lab())
 

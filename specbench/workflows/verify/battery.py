@@ -225,6 +225,11 @@ def _nothing_to_test(server: Server, options: VerifyOptions) -> tuple[str, str] 
         )
     if server.speculative is False:
         return "inconclusive", "speculation is off: nothing to verify"
+    if server.simulated:
+        return "inconclusive", (
+            f"acceptance is simulated, so the text means nothing by design ({server.simulated}); "
+            "start the server without it"
+        )
     if server.thresholds != (1.0, 1.0) and not options.expect_lossy:
         single, acc = server.thresholds
         return "violated", (

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from specbench.errors import HostError
+from specbench.sglang.identity import exposed_contamination
 from specbench.workflows.verify.client import Client, Refused
 from specbench.workflows.verify.wire import Ask
 
@@ -20,7 +21,8 @@ class Server:
     """Facts of the handshake. `speculative` None: the server does not say.
 
     `abilities` is a subset of {"ids", "score", "logprobs", "logit_bias", "n", "flush"};
-    `identity` changes when the process is another one.
+    `identity` changes when the process is another one; `simulated` is how the server says that its
+    acceptance is an input, empty where it does not.
     """
 
     dialect: str
@@ -38,6 +40,7 @@ class Server:
     abilities: frozenset[str] = frozenset()
     vocab: int = VOCAB_BOUND
     facts: tuple[tuple[str, Any], ...] = ()
+    simulated: str = ""
 
 
 def shake_hands(client: Client) -> Server:
@@ -104,6 +107,11 @@ def _sglang(client: Client, info: dict[str, Any]) -> Server:
         busy=running(client),
         vocab=int(info.get("vocab_size") or VOCAB_BOUND),
         facts=tuple((key, info[key]) for key in kept if key in info),
+        simulated="; ".join(
+            finding.explanation
+            for finding in exposed_contamination(info)
+            if finding.flag == "simulated_acceptance"
+        ),
     )
 
 

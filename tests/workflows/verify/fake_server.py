@@ -35,6 +35,7 @@ class FakeServer:
     noise: float = 0.02
     seed: int = 0
     busy: int = 0
+    environment: dict[str, str] = field(default_factory=dict)
     concurrency: int = 8
     url: str = "http://fake"
     dialect: str = "sglang"
@@ -66,6 +67,7 @@ class FakeServer:
             "context_length": 900,
             "vocab_size": VOCAB,
             "random_seed": 2 if late else 1,
+            "internal_states": [{"env_vars": self.environment}],
         }
 
     def text(self, path: str) -> str:

@@ -114,6 +114,16 @@ def test_lossy_thresholds_need_no_test_unless_asked_for() -> None:
     assert len(measured.claims) > 5
 
 
+def test_simulated_acceptance_gets_no_verdict_and_is_named() -> None:
+    server = FakeServer(environment={"SGLANG_SIMULATE_ACC_LEN": "3.5"})
+
+    document = verify(server)
+
+    assert document.verdict == "inconclusive"
+    assert "SGLANG_SIMULATE_ACC_LEN=3.5" in document.reason
+    assert server.spent.generated < 50
+
+
 def test_a_server_that_dies_leaves_an_inconclusive_verdict_with_what_was_found() -> None:
     document = verify(FakeServer(dies_after=60))
 
