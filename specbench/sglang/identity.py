@@ -134,7 +134,13 @@ def _arguments(spec: LaunchSpec, server_info: Mapping[str, Any]) -> list[Finding
 
 def _contamination(spec: LaunchSpec, server_info: Mapping[str, Any]) -> list[Finding]:
     """Find variables that falsify a measurement, in the environment set or exposed."""
-    found = list(contamination_of(dict(spec.env)))
+    found = [*contamination_of(dict(spec.env)), *exposed_contamination(server_info)]
+    return list(dict.fromkeys(found))
+
+
+def exposed_contamination(server_info: Mapping[str, Any]) -> list[Finding]:
+    """List what a running server itself says about variables that falsify a measurement."""
+    found: list[Finding] = []
     for state in _states(server_info):
         exposed = state.get("env_vars")
         if isinstance(exposed, Mapping):
@@ -143,7 +149,7 @@ def _contamination(spec: LaunchSpec, server_info: Mapping[str, Any]) -> list[Fin
     if simulated:
         explanation = f"server_info says simulated_acceptance={simulated!r}"
         found.append(Finding(flag="simulated_acceptance", explanation=explanation))
-    return list(dict.fromkeys(found))
+    return found
 
 
 def contamination_of(environment: Mapping[str, Any]) -> tuple[Finding, ...]:

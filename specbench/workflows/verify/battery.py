@@ -15,6 +15,7 @@ from specbench.analysis.lossless.tokens import join
 from specbench.analysis.lossless.verdict import ErrorRates, judge, suspicious
 from specbench.errors import ServiceError
 from specbench.model.verdict import VerdictDocument
+from specbench.workflows.verify import determinism
 from specbench.workflows.verify.client import Client, Refused
 from specbench.workflows.verify.conclusion import Conclusion, conclude, without_battery
 from specbench.workflows.verify.conformance import integrity
@@ -114,6 +115,7 @@ def _run_stages(session: Session, conclusion: Conclusion) -> Iterator[VerifyEven
         else:
             yield from _confirm(session, done)
             yield from _refine(session, done)
+            yield from _determinism(session, conclusion)
     except ServiceError as error:
         conclusion.essential.append(f"the battery was cut short: {error.what}")
     conclusion.evidences = [_covered(session, evidence) for _, evidence in done]
@@ -173,6 +175,29 @@ def _refine(session: Session, done: list[tuple[Stage, Evidence]]) -> Iterator[Ve
         wider = stage.more(evidence)
         done[index] = (stage, wider)
         yield _finished(session, stage.name, wider)
+
+
+def _determinism(session: Session, conclusion: Conclusion) -> Iterator[VerifyEvent]:
+    """Say whether greedy output repeats itself, with what the budget has left."""
+    name = "determinism at temperature 0"
+    if "score" not in session.server.abilities or session.left < determinism.cost(session):
+        session.not_tested.append(f"{name}: no prompt log-probabilities, or the budget was spent")
+        return
+    yield StageStarted(stage=name)
+    before = session.client.spent.generated
+    try:
+        conclusion.notes.append(determinism.describe_determinism(session))
+    except Refused as error:
+        session.not_tested.append(refusal(name, error))
+        return
+    spent = session.client.spent.generated
+    yield StageFinished(
+        stage=name,
+        n_tokens=spent - before,
+        generated=spent,
+        limit=session.budget.limit,
+        note=conclusion.notes[-1],
+    )
 
 
 def _attempt(session: Session, stage: Stage) -> Evidence | None:

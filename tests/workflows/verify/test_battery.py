@@ -50,6 +50,7 @@ def test_a_lossless_server_holds_within_a_stated_resolution() -> None:
     assert document.resolution["garbage_pct"] is not None
     assert document.resolution["garbage_pct"] < 0.5
     assert "relative to this server's own prefill" in document.findings
+    assert "concurrency 1, twice: all equal" in document.findings
     assert document.stats["generated_tokens"] <= SMALL.limit
 
 
@@ -74,6 +75,7 @@ def test_garbage_in_batches_only_gives_witnesses_and_points_at_batching() -> Non
     assert witness.token != witness.target_argmax
     assert witness.margin_nat > 3
     assert witness.curl.startswith("curl -s http://fake/generate")
+    assert "batch-dependent kernels" in document.findings
 
 
 def test_a_temperature_that_is_ignored_shows_only_at_other_temperatures() -> None:
