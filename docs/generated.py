@@ -16,7 +16,7 @@ from specbench.cli.main import app
 from specbench.report import plots
 from specbench.report.checklist import PITFALLS
 from specbench.report.flags import FLAGS
-from specbench.report.glossary import COLUMNS
+from specbench.report.glossary import COLUMNS, EXTRA_COLUMNS
 
 MARK = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
 
@@ -142,7 +142,7 @@ def _type(spec: dict[str, Any]) -> str:
 
 def columns() -> str:
     """Give the definition of every column of the trials table."""
-    rows = [f"| `{name}` | {_text(text)} |" for name, text in COLUMNS.items()]
+    rows = [f"| `{name}` | {_text(text)} |" for name, text in (COLUMNS | EXTRA_COLUMNS).items()]
     return "\n".join(["| column | definition |", "|---|---|", *rows])
 
 

@@ -60,6 +60,7 @@ COLUMNS = frozenset(
         "retractions",
         "gpu_power_w",
         "gpu_temp_c_max",
+        "energy_j_per_token",
         "lossless",
         "flags",
         "kind",

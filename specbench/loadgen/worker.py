@@ -151,7 +151,7 @@ class _Progress:
             phase="measured" if measured else "warmup",
         )
         try:
-            os.write(STDOUT, msgspec.json.encode(word) + b"\n")
+            _write(msgspec.json.encode(word) + b"\n")
         except BlockingIOError:
             return
 
@@ -213,7 +213,15 @@ def _say(word: Word) -> None:
     os.set_blocking(STDOUT, True)
     line = msgspec.json.encode(word) + b"\n"
     while line:
-        line = line[os.write(STDOUT, line) :]
+        line = line[_write(line) :]
+
+
+def _write(piece: bytes) -> int:
+    """Write to the parent; end quietly when it is gone, because nobody is left to be told."""
+    try:
+        return os.write(STDOUT, piece)
+    except BrokenPipeError:
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -42,3 +42,9 @@ COLUMNS: dict[str, str] = {
     " empty for the control",
     "flags": "doubts about this row, comma-separated; each is explained in the list of flags",
 }
+
+EXTRA_COLUMNS: dict[str, str] = {
+    "energy_j_per_token": "gpu_power_w / tok_s: energy of all GPUs of the server for one output"
+    " token, joules; a column of recordings in which power was measured",
+}
+"""Columns that a table has only where a trial has something to put there."""

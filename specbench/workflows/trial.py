@@ -1,5 +1,6 @@
 """One trial on a running server: drive the load, watch the server, summarise, seal."""
 
+import os
 import time
 from collections.abc import Generator, Sequence
 from contextlib import closing
@@ -65,12 +66,13 @@ def measure(
         api_key_env=bench.host.api_key_env,
     )
     service.flush()
+    client = client_facts() | {"load_avg_1min": os.getloadavg()[0]} | _placement(bench.host)
     started_at, clock = utc_now(), time.monotonic()
     report, death = yield from _drive(bench, trial, service, job, sink)
     (draft / "prompts.jsonl").unlink(missing_ok=True)
     sealed = _sealed(
-        bench, block, trial, service, job=job, workload=workload, report=report, death=death,
-        sink=sink, started_at=started_at, duration_s=time.monotonic() - clock,
+        bench, block, trial, service, client=client, job=job, workload=workload, report=report,
+        death=death, sink=sink, started_at=started_at, duration_s=time.monotonic() - clock,
     )  # fmt: skip
     if report is not None and report.interrupted and death is None:
         return  # the user stopped it: the draft is dropped, and the trial is measured again
@@ -152,9 +154,9 @@ def _drive(
 
 
 def _sealed(
-    bench: Bench, block: Block, trial: Trial, service: "RunningService", *, job: DriveJob,
-    workload: WorkloadOptions, report: DriveReport | None, death: LoadFailure | None,
-    sink: Path, started_at: str, duration_s: float,
+    bench: Bench, block: Block, trial: Trial, service: "RunningService", *,
+    client: dict[str, Any], job: DriveJob, workload: WorkloadOptions, report: DriveReport | None,
+    death: LoadFailure | None, sink: Path, started_at: str, duration_s: float,
 ) -> SealedTrial:  # fmt: skip
     row: dict[str, Any] = {}
     flags: tuple[str, ...] = ()
@@ -172,7 +174,7 @@ def _sealed(
         sampling=msgspec.to_builtins(job.sampling),
         workload=msgspec.to_builtins(workload)
         | {"dataset_sha256": bench.datasets[workload.dataset].sha256},
-        client=client_facts() | _placement(bench.host),
+        client=client,
         server={
             "fingerprint": block.spec.fingerprint,
             "speculative": block.spec.speculative,
@@ -198,6 +200,8 @@ def _summary(
     )
     if gpus is not None:
         row |= {"gpu_power_w": gpus.power_w, "gpu_temp_c_max": gpus.temp_c_max}
+        if gpus.power_w is not None and row.get("tok_s"):
+            row["energy_j_per_token"] = gpus.power_w / row["tok_s"]
     workload = planning.workload(bench.matrix, trial.cell)
     n_prompts = len(bench.datasets[workload.dataset].prompts)
     flags = (

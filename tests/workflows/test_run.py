@@ -301,7 +301,7 @@ def test_verdicts_alone_launch_only_speculative_servers(options: RunOptions) -> 
     assert finished.measured == 1
 
 
-def test_power_and_temperature_of_the_trial_are_columns_and_throttling_a_flag(
+def test_power_energy_and_temperature_of_the_trial_are_columns_and_throttling_a_flag(
     options: RunOptions,
 ) -> None:
     fake = FakeLab()
@@ -309,7 +309,10 @@ def test_power_and_temperature_of_the_trial_are_columns_and_throttling_a_flag(
 
     run(options, fake.lab())
 
-    trials = open_recording(options.results).trials
+    recording = open_recording(options.results)
+    trials = recording.trials
+    assert list(trials["energy_j_per_token"]) == list(700.0 / trials["tok_s"])
+    assert all(sealed.client["load_avg_1min"] >= 0.0 for sealed in recording.sealed)
     assert set(trials["gpu_power_w"]) == {700.0}
     assert set(trials["gpu_temp_c_max"]) == {81.0}
     assert all("thermal" in flags.split(",") for flags in trials["flags"])

@@ -1,0 +1,37 @@
+"""A worker on its own: it ends with its parent, and in silence."""
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+
+from specbench.loadgen.endpoint import resolve
+from specbench.loadgen.orders import Order
+from specbench.loadgen.schedule import Share
+from tests.loadgen.scripted import make_job
+
+
+def test_a_worker_whose_parent_is_gone_ends_without_a_traceback(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        job = make_job(tmp_path, f"http://127.0.0.1:{listener.getsockname()[1]}")
+        endpoint = resolve(job.target, 1.0)
+    order = Order(
+        job=job,
+        share=Share(),
+        endpoint=endpoint,
+        drive_id="d",
+        sink=str(tmp_path / "rows.jsonl"),
+    )
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "specbench.loadgen.worker"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    with worker:
+        assert worker.stdout is not None
+        worker.stdout.close()
+        _, complaint = worker.communicate(msgspec.json.encode(order) + b"\n", timeout=30)
+
+    assert complaint == b""
+    assert worker.returncode == 1
