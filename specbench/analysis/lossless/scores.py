@@ -18,6 +18,8 @@ from specbench.analysis.lossless.tokens import Bools, Floats, Ints
 
 # Below this information the normal limit is not trusted and no p-value is given.
 MIN_VARIANCE = 10.0
+# From this probability on, a context is settled: its token is no choice.
+SETTLED = 0.98
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,16 +129,22 @@ def rank_table(atoms: Atoms) -> float | None:
 
 
 def pit(atoms: Atoms, rng: np.random.Generator) -> Floats:
-    """Randomised probability integral transform: uniform on (0, 1) for each token."""
+    """Randomised probability integral transform: uniform on (0, 1), or NaN for a settled token.
+
+    Where one token holds nearly all the mass the transform is this function's own coin and says
+    nothing about the server; such contexts would only dilute the tests.
+    """
     columns = np.arange(atoms.probs.shape[1])
     better = np.where(columns < atoms.chosen[:, None], atoms.probs, 0.0).sum(axis=1)
     own = atoms.probs[np.arange(len(atoms)), atoms.chosen]
-    uniforms: Floats = np.clip(better + rng.random(len(atoms)) * own, 0.0, 1.0)
+    transform = np.clip(better + rng.random(len(atoms)) * own, 0.0, 1.0)
+    uniforms: Floats = np.where(atoms.probs.max(axis=1, initial=0.0) < SETTLED, transform, np.nan)
     return uniforms
 
 
 def pit_uniformity(uniforms: Floats, bins: int = 20) -> float | None:
     """Chi-squared p-value of the transform's histogram; None below ten expected a bin."""
+    uniforms = uniforms[~np.isnan(uniforms)]
     if len(uniforms) < 10 * bins:
         return None
     counts = np.bincount(np.minimum((uniforms * bins).astype(int), bins - 1), minlength=bins)
@@ -149,6 +157,7 @@ def serial(atoms: Atoms, uniforms: Floats, lag: int) -> Score:
         atoms.position[lag:] == atoms.position[:-lag] + lag
     )
     product = ((uniforms[lag:] - 0.5) * (uniforms[:-lag] - 0.5))[same] * 12.0
+    product = product[~np.isnan(product)]
     return Score(product, np.ones(len(product)))
 
 
