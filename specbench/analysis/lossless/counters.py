@@ -40,9 +40,15 @@ def disagreements(counters: Sequence[RequestCounters]) -> list[str]:
 
 
 def accept_len(counters: Sequence[RequestCounters]) -> float | None:
-    """Pooled tokens a verify step, bonus included; None where nothing was verified."""
+    """Pooled tokens a verify step, bonus included; None where nothing was verified.
+
+    Where a server gives no counters, the chunks of its streams after the first one are the steps.
+    """
     steps = sum(c.verify_ct or 0 for c in counters)
-    return 1 + sum(c.correct or 0 for c in counters) / steps if steps else None
+    if steps:
+        return 1 + sum(c.correct or 0 for c in counters) / steps
+    sizes = [size for c in counters for size in c.rounds[1:]]
+    return sum(sizes) / len(sizes) if sizes else None
 
 
 def _failures(one: RequestCounters) -> list[tuple[str, str]]:

@@ -123,6 +123,8 @@ def _other_stages(failed: set[str]) -> list[str]:
         "coins": "coins are shared between requests of a batch",
         "stop": "stop tokens or length limits in the verify path",
         "bias": "logit_bias is not applied to every verify row",
+        "top_p": "top_p is not applied in the verify path",
+        "min_p": "min_p is not applied in the verify path",
         "penalty": "penalties are not applied in the verify path",
     }
     return [text for stage, text in texts.items() if stage in failed]

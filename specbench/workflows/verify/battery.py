@@ -102,9 +102,11 @@ def run_battery(
 def _run_stages(session: Session, conclusion: Conclusion) -> Iterator[VerifyEvent]:
     """Run every stage, then what is suspicious once more; a dead server ends the run early."""
     samples, done = Samples(), list[tuple[Stage, Evidence]]()
+    place = "the first stage"
     try:
         for stage in stages(session, samples):
-            yield StageStarted(stage=stage.name)
+            place = stage.name
+            yield StageStarted(stage=place)
             evidence = _attempt(session, stage)
             if evidence is not None:
                 done.append((stage, evidence))
@@ -113,11 +115,12 @@ def _run_stages(session: Session, conclusion: Conclusion) -> Iterator[VerifyEven
                 session.not_tested.append(f"everything after {stage.name}: fail-fast")
                 break
         else:
+            place = "the stages that ask for fresh or more requests"
             yield from _confirm(session, done)
             yield from _refine(session, done)
             yield from _determinism(session, conclusion)
     except ServiceError as error:
-        conclusion.essential.append(f"the battery was cut short: {error.what}")
+        conclusion.essential.append(f"the battery was cut short in {place}: {error.what}")
     conclusion.evidences = [_covered(session, evidence) for _, evidence in done]
 
 
@@ -224,9 +227,8 @@ def _check_run(session: Session, conclusion: Conclusion) -> None:
         if running(session.client) > 0:
             conclusion.notes.append("other traffic was seen on the server after the run")
     except ServiceError as error:
-        text = f"the battery was cut short: {error.what}"
-        if text not in conclusion.essential:
-            conclusion.essential.append(text)
+        if not any("cut short" in text for text in conclusion.essential):
+            conclusion.essential.append(f"the server is gone at the end: {error.what}")
 
 
 def _covered(session: Session, evidence: Evidence) -> Evidence:
@@ -290,7 +292,8 @@ def _notices(session: Session, reference: Reference | None) -> Iterator[VerifyEv
         yield VerifyNotice(
             text="no prompt log-probabilities: greedy output is probed token by token"
         )
-    if "flush" not in server.abilities:
+    # vLLM's requests for prompt log-probabilities never read the prefix cache.
+    if "flush" not in server.abilities and server.dialect != "vllm":
         yield VerifyNotice(text="the prefix cache cannot be emptied: scoring may reuse KV")
     if reference is None:
         yield VerifyNotice(text="no reference: lossless relative to this server's own prefill")

@@ -12,6 +12,7 @@ from specbench.analysis.lossless import gap
 from specbench.analysis.lossless.counters import disagreements
 from specbench.analysis.lossless.evidence import Evidence
 from specbench.analysis.lossless.regret import penalised_regret
+from specbench.analysis.lossless.shaping import Filters, support_violations
 from specbench.analysis.lossless.tokens import Ints, ScoredTokens
 from specbench.model.verdict import IntegrityFinding, Witness
 from specbench.workflows.verify.session import Session
@@ -21,6 +22,11 @@ _LENGTHS = (1, 2, 3, 5, 7, 8, 13, 17, 31)
 _PENALTY = 2.0
 _SPECIAL = re.compile(r"<[^<>]*>")
 _MIN_P = 0.25
+_TOP_P = 0.5
+_MIN_P_GAPS = {
+    "sglang": "min_p is ignored in SGLang's verify paths (#10617)",
+    "vllm": "vLLM turns min_p off under speculative decoding, and says so when it starts",
+}
 _BIAS = 200.0
 
 
@@ -52,7 +58,10 @@ def run_lengths(session: Session) -> Evidence:
 def run_bias(session: Session) -> Evidence | None:
     """Force one token by logit_bias: every row of every verify block must see the bias."""
     if "logit_bias" not in session.server.abilities:
-        session.not_tested.append("logit_bias: the server does not have it")
+        why = "the server does not have it"
+        if session.server.dialect == "vllm" and session.server.speculative:
+            why = "vLLM turns it off under speculative decoding, and says so when it starts"
+        session.not_tested.append(f"logit_bias: {why}")
         return None
     asks = [
         Ask(ids=ids, max_tokens=16, ignore_eos=True, logit_bias=((ids[len(ids) // 2], _BIAS),))
@@ -116,36 +125,24 @@ def run_penalties(session: Session) -> Evidence | None:
     )
 
 
+def run_top_p(session: Session) -> Evidence | None:
+    """Count tokens that top_p forbids by far more mass than noise moves."""
+    tokens = _filtered(session, top_p=_TOP_P)
+    if tokens is None:
+        return None
+    bad = int(support_violations(tokens, Filters(top_p=_TOP_P), 0.0).sum())
+    return _filter_evidence(session, "top_p", len(tokens), bad, "by more than 0.05 of mass")
+
+
 def run_min_p(session: Session) -> Evidence | None:
     """Count tokens that min_p forbids: SGLang's verify paths are documented to ignore it."""
-    count = session.budget.min_p
-    if not count:
-        session.not_tested.append("min_p (tested from the default budget on)")
+    tokens = _filtered(session, min_p=_MIN_P)
+    if tokens is None:
         return None
-    asks = [
-        Ask(
-            ids=ids,
-            max_tokens=min(session.budget.length, 64),
-            temperature=1.0,
-            min_p=_MIN_P,
-            ignore_eos=True,
-        )
-        for ids in _next_prompts(session, count)
-    ]
-    tokens, _ = session.ask_and_score(asks)
-    verified = tokens.verified()
-    bad = int((verified.regret > 1.0 - math.log(_MIN_P)).sum())
-    known = session.server.dialect == "sglang" and session.server.speculative
-    return Evidence(
-        name="min_p",
-        stage="min_p",
-        method="tokens below min_p x the favourite's probability",
-        n_tokens=len(verified),
-        concurrency=session.client.concurrency,
-        temperature=1.0,
-        fails=f"{bad} of {len(verified)} tokens are below min_p by more than 1 nat" if bad else "",
-        gap="min_p is ignored in SGLang's verify paths (#10617)" if bad and known else "",
-    )
+    bad = int((tokens.regret > 1.0 - math.log(_MIN_P)).sum())
+    found = _filter_evidence(session, "min_p", len(tokens), bad, "by more than 1 nat")
+    known = _MIN_P_GAPS[session.server.dialect] if session.server.speculative else ""
+    return replace(found, gap=known if bad else "")
 
 
 def run_logprobs(session: Session) -> Evidence | None:
@@ -185,6 +182,32 @@ def integrity(session: Session) -> list[IntegrityFinding]:
         IntegrityFinding(name="form", finding=f"{what} ({n} times)" if n > 1 else what)
         for what, n in session.oddities.items()
     ]
+
+
+def _filtered(session: Session, *, top_p: float = 1.0, min_p: float = 0.0) -> ScoredTokens | None:
+    """Sample under one filter and score; None where the budget has no probe of filters."""
+    count = session.budget.filters
+    if not count:
+        session.not_tested.append(f"top_p={top_p:g}, min_p={min_p:g}: not in this budget")
+        return None
+    length = min(session.budget.length, 64)
+    asks = [
+        Ask(ids=ids, max_tokens=length, temperature=1.0, top_p=top_p, min_p=min_p, ignore_eos=True)
+        for ids in _next_prompts(session, count)
+    ]
+    return session.ask_and_score(asks)[0].verified()
+
+
+def _filter_evidence(session: Session, name: str, n: int, bad: int, how: str) -> Evidence:
+    return Evidence(
+        name=name,
+        stage=name,
+        method="tokens that the filter forbids",
+        n_tokens=n,
+        concurrency=session.client.concurrency,
+        temperature=1.0,
+        fails=f"{bad} of {n} tokens are forbidden by {name} {how}" if bad else "",
+    )
 
 
 def _gap_evidence(session: Session, found: gap.Gap) -> Evidence:

@@ -86,8 +86,14 @@ def run_turns(session: Session) -> Evidence | None:
     stage = GreedyStage("greedy, second turn on a cached prefix", "turn", tuple(second), c)
     tokens, pairs = session.ask_and_score(stage.asks, c)
     found = judge_greedy(session, stage, tokens, pairs)
+    return replace(found, note=_cache_note(pairs))
+
+
+def _cache_note(pairs: Sequence[tuple[Ask, Completion]]) -> str:
+    if all(part.cached_tokens is None for _, part in pairs):
+        return "the server does not say whether second turns hit the prefix cache"
     cached = sum((part.cached_tokens or 0) > len(ask.ids) // 2 for ask, part in pairs)
-    return replace(found, note=f"{cached} of {len(pairs)} second turns hit the prefix cache")
+    return f"{cached} of {len(pairs)} second turns hit the prefix cache"
 
 
 def run_mixed(session: Session) -> Evidence | None:

@@ -125,11 +125,12 @@ def _vllm(client: Client) -> Server:
             where="/server_info and /v1/models",
             hint="--url is the base URL, for example http://127.0.0.1:30000",
         )
-    version = client.get("/version")
+    said = client.get("/version")
+    version = str(said.get("version") or "") if isinstance(said, dict) else ""
     metrics = client.text("/metrics")
     return Server(
         dialect="vllm",
-        version=str(version.get("version") if isinstance(version, dict) else ""),
+        version=version,
         model=str(rows[0]["id"]),
         speculative="vllm:spec_decode_num_drafts" in metrics if metrics else None,
         algorithm="",

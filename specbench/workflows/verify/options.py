@@ -23,8 +23,8 @@ class Budget:
     """Sizes of the stages. Tokens are generated ones; scoring is prefill and counted apart.
 
     `limit` bounds everything with top-up and confirmation; `sampled` gives tokens a
-    configuration; the greedy stages are numbers of requests of `length` tokens; `frozen` is
-    contexts x draws.
+    configuration; the greedy stages are numbers of requests of `length` tokens; `filters` those of
+    each probe of a filter; `frozen` is contexts x draws.
     """
 
     limit: int
@@ -44,7 +44,7 @@ class Budget:
     coins: tuple[int, int] = (16, 24)
     frozen: tuple[int, int] = (0, 0)
     penalties: int = 4
-    min_p: int = 0
+    filters: int = 4
 
 
 BUDGETS: dict[BudgetName, Budget] = {
@@ -73,7 +73,7 @@ BUDGETS: dict[BudgetName, Budget] = {
         coins=(32, 48),
         frozen=(24, 192),
         penalties=8,
-        min_p=8,
+        filters=8,
     ),
     "deep": Budget(
         limit=480_000,
@@ -92,7 +92,7 @@ BUDGETS: dict[BudgetName, Budget] = {
         coins=(32, 96),
         frozen=(48, 384),
         penalties=16,
-        min_p=16,
+        filters=16,
     ),
 }
 

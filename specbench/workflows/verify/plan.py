@@ -61,14 +61,15 @@ def stages(session: Session, samples: Samples) -> Iterator[Stage]:
         yield _greedy(session, stage)
     yield _plain(session, "second turn", greedy.run_turns, 2 * size.turns * length)
     yield _plain(session, "mixed batches", greedy.run_mixed, 2 * size.mixed * length)
+    yield _plain(session, "frequency penalty", conformance.run_penalties, size.penalties * 48)
+    yield _plain(session, "top_p", conformance.run_top_p, size.filters * 64)
+    yield _plain(session, "min_p", conformance.run_min_p, size.filters * 64)
+    yield _plain(session, "log-probabilities", conformance.run_logprobs, size.logprobs * length)
+    yield _plain(session, "independent coins", run_coins, size.coins[0] * size.coins[1])
     for filters, count in size.sampled:
         yield _sampled(session, samples, filters, count)
     for filters in (S1, WARM):
         yield _frozen(session, samples, filters)
-    yield _plain(session, "independent coins", run_coins, size.coins[0] * size.coins[1])
-    yield _plain(session, "log-probabilities", conformance.run_logprobs, size.logprobs * length)
-    yield _plain(session, "frequency penalty", conformance.run_penalties, size.penalties * 48)
-    yield _plain(session, "min_p", conformance.run_min_p, size.min_p * 64)
     last = greedy.soak(session)
     if last is not None:
         yield _greedy(session, last)

@@ -287,6 +287,7 @@ def _vllm_completion(ask: Ask, choice: Any, rounds: tuple[int, ...], answer: Any
     usage = answer.get("usage") or {}
     spec = (answer.get("metrics") or {}).get("speculative_decoding") or {}
     alone = ask.n == 1
+    details = usage.get("prompt_tokens_details") or {}
     logp = ((choice.get("logprobs") or {}).get("token_logprobs")) or ()
     matched = choice.get("stop_reason")
     # vLLM counts only steps that had a draft, so the identities of SGLang's counters do not apply.
@@ -308,6 +309,7 @@ def _vllm_completion(ask: Ask, choice: Any, rounds: tuple[int, ...], answer: Any
         pieces=(),
         rounds=rounds,
         counters=counters,
+        cached_tokens=details.get("cached_tokens"),
     )
 
 

@@ -19,7 +19,8 @@ EOS = 1
 
 @dataclass
 class FakeServer:
-    """`faults`: greedy_verify, batch_garbage, counters_lie, overrun, hot (temperature ignored).
+    """`faults`: greedy_verify, batch_garbage, counters_lie, overrun, hot (temperature ignored),
+    no_top_p (ignored in verification).
 
     `lacks`: abilities that are refused. `dies_after`, `restarts_after`: requests. `target` picks
     the weights. Blocks of three tokens stand for verify rounds.
@@ -182,7 +183,7 @@ class FakeServer:
         p /= p.sum()
         if ask.min_p:
             p = np.where(p >= ask.min_p * p.max(), p, 0)
-        if ask.top_p < 1:
+        if ask.top_p < 1 and not (verifying and "no_top_p" in self.faults):
             order = np.argsort(-p)
             before = np.cumsum(p[order]) - p[order]
             p[order[before > ask.top_p]] = 0

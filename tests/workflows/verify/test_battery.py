@@ -28,7 +28,7 @@ SMALL = Budget(
     coins=(12, 10),
     frozen=(8, 64),
     penalties=2,
-    min_p=4,
+    filters=4,
 )
 OPTIONS = VerifyOptions(sizes=SMALL)
 
@@ -84,6 +84,16 @@ def test_a_temperature_that_is_ignored_shows_only_at_other_temperatures() -> Non
     assert verdicts(document)["sampled T=1"] == "holds"
     assert verdicts(document)["sampled T=2.5 top_k=8"] == "violated"
     assert any("temperature" in text for text in document.suspects)
+
+
+def test_an_ignored_top_p_needs_a_few_requests_and_is_named() -> None:
+    options = replace(OPTIONS, fail_fast=True)
+
+    document = verify(FakeServer(faults=frozenset({"no_top_p"})), options)
+
+    assert document.verdict == "violated"
+    assert verdicts(document)["top_p"] == "violated"
+    assert document.suspects == ["top_p is not applied in the verify path"]
 
 
 def test_integrity_findings_alone_give_status_one() -> None:
