@@ -24,15 +24,16 @@ from specbench.model.host import Host
 LOCAL = "local"
 _HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _ADDRESS = re.compile(r"[A-Za-z0-9_.:\[\]%][A-Za-z0-9_.:\[\]%-]{0,254}")
+_MEETING_POINT = re.compile(_ADDRESS.pattern + r":[0-9]{1,5}")
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _UNIT = re.compile(r"[A-Za-z0-9:_.\\@-]{1,250}")
 
 
 def _without_name(name: str) -> type[msgspec.Struct]:
-    """Return Host as it stands in the file: without its name, which is the key."""
+    """Return Host as it stands in the file: without what other entries tell, its name first."""
     fields: list[Any] = []
     for field in msgspec.structs.fields(Host):
-        if field.name in ("name", "api_key_env"):
+        if field.name in ("name", "api_key_env", "node_hosts"):
             continue
         default = (
             field.default
@@ -115,7 +116,27 @@ def _hosts(shape: HostsFile, tree: Entries, raw: Entries, problems: Problems) ->
         variable = _variable(raw, ("hosts", name)) or _variable(raw, ("defaults",))
         hosts[name] = Host(name=name, api_key_env=variable, **values)
         _check(hosts[name], tree, problems)
-    return hosts
+    return {name: _with_nodes(host, hosts, tree, problems) for name, host in hosts.items()}
+
+
+def _with_nodes(host: Host, hosts: Mapping[str, Host], tree: Entries, problems: Problems) -> Host:
+    """Put the hosts that `nodes` names into the host; note names that cannot be nodes."""
+    place = key_place(tree, "hosts", host.name, "nodes")
+    for name in host.nodes:
+        node = hosts.get(name)
+        if node is None:
+            problems.add(f"{host.name}.nodes: no host named {name!r:.60}", place, "see hosts:")
+        elif name == host.name or node.nodes or host.nodes.count(name) > 1:
+            what = f"{host.name}.nodes: {name} cannot be a node of it"
+            problems.add(what, place, "each node once; node 0 is the host itself, nodes have none")
+        elif "attach" in (node.launcher, host.launcher):
+            what = f"{host.name}.nodes: launcher attach starts no node"
+            problems.add(what, place, "process, systemd or docker, on every node")
+    nodes = tuple(hosts[name] for name in host.nodes if name in hosts)
+    if host.is_local and not host.dist_init_addr and not all(node.is_local for node in nodes):
+        what = f"{host.name}.nodes: without an address of this machine its nodes cannot reach it"
+        problems.add(what, place, "give dist_init_addr: ADDRESS:PORT")
+    return msgspec.structs.replace(host, node_hosts=nodes)
 
 
 def _given(entry: object, tree: Entries, *steps: str) -> dict[str, Any]:
@@ -153,6 +174,10 @@ def _check(host: Host, tree: Entries, problems: Problems) -> None:
         note("unit", f"{host.unit!r:.60} is no name of a unit", "sglang-bench.service")
     if host.launcher == "docker" and not host.image:
         note("launcher", "docker needs the key 'image'", "image: lmsysorg/sglang:v0.5.23")
+    if host.dist_init_addr is not None and not _MEETING_POINT.fullmatch(host.dist_init_addr):
+        note(
+            "dist_init_addr", f"{host.dist_init_addr!r:.60} is not ADDRESS:PORT", "192.0.2.7:20000"
+        )
     problem = _url_problem(host.url)
     if problem:
         note("url", problem, "http://127.0.0.1:30000")

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -61,6 +62,14 @@ def list_processes(shell: Shell) -> tuple[GpuProcess, ...] | None:
         for pid, name, memory in rows
         if pid.isdigit()
     )
+
+
+class GpuSource(Protocol):
+    """Whatever knows what GPUs did."""
+
+    def summary(self, since_unix_s: float, until_unix_s: float) -> GpuSummary:
+        """Summarise a span of this machine's wall clock."""
+        ...
 
 
 class GpuSampler:

@@ -13,6 +13,7 @@ from specbench.launchers.deploy import code_hash, deployed, restore
 from specbench.launchers.docker import DockerLauncher
 from specbench.launchers.gpus import describe, list_processes, sampled, wait_for_memory
 from specbench.launchers.host import facts_of
+from specbench.launchers.nodes import NodesLauncher
 from specbench.launchers.preflight import FlagCheck
 from specbench.launchers.process import ProcessLauncher
 from specbench.launchers.service import Patience, RunningService
@@ -65,13 +66,20 @@ class GuardedLauncher:
         self._launcher = launcher
         self._lock = HostLock(shell) if host.address is not None or host.gpus else None
         self._flags = FlagCheck(shell)
+        self._cleared: tuple[str, ...] = ()
+
+    def clear(self, purpose: str) -> tuple[str, ...]:
+        """Take the host's lock and end what an earlier run left or kept; say what was done."""
+        taken_over = self._lock.hold(purpose) if self._lock else None
+        said = (*self._launcher.restore(), *restore(self._shell))
+        self._cleared += (*([taken_over] if taken_over else []), *said)
+        return self._cleared
 
     @contextlib.contextmanager
     def running(self, spec: LaunchSpec, block_dir: Path) -> Iterator[RunningService]:
         """Start a server with all precautions; leave the host as it was."""
-        taken_over = self._lock.hold(f"{spec.algorithm} on {self.host.url}") if self._lock else None
+        left, self._cleared = self.clear(f"{spec.algorithm} on {self.host.url}"), ()
         block_dir.mkdir(parents=True, exist_ok=True)
-        left = (*self._launcher.restore(), *restore(self._shell))
         files = (*self.host.files, *spec.files)
         held: list[RunningService] = []
 
@@ -85,7 +93,7 @@ class GuardedLauncher:
             with self._launcher.running(spec, block_dir) as service:
                 held.append(service)
                 service.host_facts, service.code_hash = facts, code_hash(placed)
-                service.note(*([taken_over] if taken_over else []), *left, *describe(foreign))
+                service.note(*left, *describe(foreign))
                 if foreign:
                     service.flag("foreign_load")
                 if foreign is None:
@@ -115,13 +123,31 @@ def launcher_for(
     """Make the launcher that a host names, over a shell to it.
 
     `history` gives the seconds that each phase of a load took before on this host and model.
-    Raises HostError when the host cannot be reached, InputError for a launcher not built yet.
+    Raises HostError when the host or one of its nodes cannot be reached, InputError for a launcher
+    not built yet.
     """
+    if host.nodes:
+        return _nodes_launcher(host, patience=patience, history=history)
     shell = shell or shell_for(host)
     if host.launcher == "attach":
         return AttachLauncher(host, shell, patience=patience, history=history)
     started = starter_for(host, shell, patience=patience, history=history)
     return GuardedLauncher(host, shell, started)
+
+
+def _nodes_launcher(
+    host: Host, *, patience: Patience | None, history: Mapping[str, float] | None
+) -> NodesLauncher:
+    """Make a launcher over a host and its nodes, connected to all of them or to none."""
+    nodes: list[GuardedLauncher] = []
+    with contextlib.ExitStack() as connected:
+        for each in (host, *host.node_hosts):
+            shell = shell_for(each)
+            connected.callback(shell.close)
+            starter = starter_for(each, shell, patience=patience, history=history)
+            nodes.append(GuardedLauncher(each, shell, starter))
+        connected.pop_all()
+    return NodesLauncher(host, nodes)
 
 
 def starter_for(
@@ -132,11 +158,6 @@ def starter_for(
     history: Mapping[str, float] | None = None,
 ) -> Starter:
     """Make the bare launcher that starts servers on a host, without what surrounds a launch."""
-    if host.nodes:
-        raise InputError(
-            f"host {host.name!r} names nodes: a server over several machines is not available",
-            hint="start it yourself and measure it with launcher: attach",
-        )
     match host.launcher:
         case "process":
             return ProcessLauncher(host, shell, patience=patience, history=history)

@@ -1,7 +1,7 @@
 """A service under way: waited out, identified, watched."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -9,7 +9,7 @@ import msgspec
 
 from specbench.errors import HostError, LoadFailed
 from specbench.launchers.eta import LoadClock
-from specbench.launchers.gpus import GpuSampler
+from specbench.launchers.gpus import GpuSource
 from specbench.launchers.logbook import Logbook, LogSource
 from specbench.launchers.stillness import Stillness
 from specbench.model.plan import LaunchSpec
@@ -21,6 +21,8 @@ from specbench.sglang import identity
 HEALTH_TIMEOUT_S = 5.0
 SETTLE_S = 2.0
 PATH_PROBES = 5
+CONSEQUENCES = frozenset({"exited", "nccl", "child_crashed", "child_failed"})
+"""Deaths that may well have their cause on another node."""
 
 
 class Patience(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,10 +109,11 @@ class RunningService:
         self._unreachable_since: float | None = None
         self._notices: list[str] = []
         self._flags: list[str] = []
-        self.gpus: GpuSampler | None = None
+        self.gpus: GpuSource | None = None
         self.host_facts: dict[str, Any] = {}
         self.code_hash: str | None = None
         self.kept = False
+        self._look_elsewhere: Callable[[], LoadFailure | None] = lambda: None
 
     def until_ready(self) -> Iterator[LoadProgress]:
         """Wait until the server has proved that it is ready, and that it is the one asked for.
@@ -171,8 +174,9 @@ class RunningService:
             return self._unreachable(error)
         self._unreachable_since = None
         if status is None and not self._book.fatal:
-            return None
-        return self._book.diagnose(exit_status=status)
+            return self._look_elsewhere()
+        own = self._book.diagnose(exit_status=status)
+        return self._blamed(own) if own else None
 
     def flush(self) -> bool:
         """Empty the prefix cache and reset the server's accept statistics; False if it refused."""
@@ -185,6 +189,20 @@ class RunningService:
     def flag(self, name: str) -> None:
         """Add a doubt that holds for everything measured on this launch."""
         self._flags.append(name)
+
+    def watch(self, look_elsewhere: Callable[[], LoadFailure | None]) -> None:
+        """Fail with what `look_elsewhere` finds, too: a server may have other nodes."""
+        self._look_elsewhere = look_elsewhere
+
+    def adopt(self, other: "RunningService", name: str) -> None:
+        """Take over the notes and doubts about another node of the server."""
+        self._notices += [f"{name}: {text}" for text in other.doubts[0]]
+        self._flags += other.doubts[1]
+
+    @property
+    def doubts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What was noted and what was flagged so far."""
+        return tuple(self._notices), tuple(self._flags)
 
     def keep(self) -> None:
         """Leave the server running where its launcher would stop it, unless by an error.
@@ -297,6 +315,8 @@ class RunningService:
         """Raise LoadFailed where process or log say so, with the lines that explain it."""
         status = self._process.ended()
         if status is None and not self._book.fatal:
+            if elsewhere := self._look_elsewhere():
+                raise self._failed(elsewhere)
             return
         settle = time.monotonic() + SETTLE_S
         while status is None and time.monotonic() < settle:
@@ -306,7 +326,12 @@ class RunningService:
         self._book.absorb(final=True)
         failure = self._book.diagnose(exit_status=status)
         if failure is not None:
-            raise self._failed(failure)
+            raise self._failed(self._blamed(failure))
+
+    def _blamed(self, own: LoadFailure) -> LoadFailure:
+        """Prefer what another node says, where this one seems to have ended only with it."""
+        elsewhere = self._look_elsewhere() if own.pattern in CONSEQUENCES else None
+        return elsewhere if elsewhere and elsewhere.pattern not in CONSEQUENCES else own
 
     def _stalled(self, pattern: str, what: str) -> LoadFailed:
         phase = self._clock.phase

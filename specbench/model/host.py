@@ -29,7 +29,9 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     `address` is a DNS name, an IP address or an alias of ~/.ssh/config; None means this machine.
     `url` is the service's URL as seen on the host. `drive_from` says where load comes from.
     `api_key` is the key itself, so write down `redacted()` only; `api_key_env` names the variable
-    that it came from, if it came from one.
+    that it came from, if it came from one. `nodes` names the hosts of the ranks 1, 2, ... of a
+    server that this host is rank 0 of, and `node_hosts` holds them; the ranks meet at
+    `dist_init_addr` (ADDRESS:PORT; by default this host's address and port 20000).
     """
 
     name: str
@@ -51,6 +53,8 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     load_timeout_s: Seconds = 1200.0
     stop_timeout_s: Seconds = 60.0
     nodes: tuple[str, ...] = ()
+    node_hosts: "tuple[Host, ...]" = ()
+    dist_init_addr: str | None = None
     files: tuple[str, ...] = ()
     api_key: str | None = None
     api_key_env: str | None = None
@@ -66,7 +70,8 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
         """Return the host as it may be written down: every secret is hidden."""
         env = {k: HIDDEN if is_secret_name(k) else v for k, v in self.env.items()}
         api_key = HIDDEN if self.api_key is not None else None
-        return msgspec.structs.replace(self, api_key=api_key, env=env)
+        nodes = tuple(node.redacted() for node in self.node_hosts)
+        return msgspec.structs.replace(self, api_key=api_key, env=env, node_hosts=nodes)
 
     def __repr__(self) -> str:
         shown = self.redacted()

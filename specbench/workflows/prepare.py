@@ -81,6 +81,7 @@ def prepare(options: RunOptions) -> Prepared:
     if options.only is not None:
         cells = planning.only(cells, options.only, matrix)
     _check_prompts(matrix, cells, datasets)
+    _check_nodes(matrix, hosts)
     recording = None if options.fresh else _latest(options.results, matrix.name)
     plan = planning.plan(
         matrix,
@@ -165,6 +166,19 @@ def _check_prompts(matrix: Matrix, cells: Sequence[Cell], datasets: Mapping[str,
             except InputError as error:
                 place = matrix.places.get("workload.api") or matrix.places.get("factors.api")
                 raise InputError(error.what, where=place or matrix.path, hint=error.hint) from None
+
+
+def _check_nodes(matrix: Matrix, hosts: Mapping[str, Host]) -> None:
+    """Refuse a machine with two parts: of a server of its own, and of one over several."""
+    known = [hosts[name] for name in matrix.hosts if name in hosts]
+    parts = [host.name for host in known] + [node for host in known for node in host.nodes]
+    for name in parts:
+        if parts.count(name) > 1:
+            raise InputError(
+                f"host {name!r} has two parts in one run: it is also a node of another host",
+                where=matrix.places.get("hosts") or matrix.path,
+                hint="take it out of hosts, or out of nodes in hosts.yaml",
+            )
 
 
 def _workloads(matrix: Matrix, cells: Sequence[Cell]) -> Iterator[WorkloadOptions]:

@@ -40,6 +40,15 @@ def test_a_host_takes_the_defaults_and_its_own() -> None:
     assert host.load_timeout_s == 1200.0
 
 
+def test_nodes_are_found_by_name_and_hidden_where_the_host_is_hidden() -> None:
+    text = "hosts: {a: {nodes: [c, b]}, b: {}, c: {api_key: sesame}}"
+
+    host = parse_hosts(text, environ={}, private=True)["a"]
+
+    assert [node.name for node in host.node_hosts] == ["c", "b"]
+    assert "sesame" not in repr(host)
+
+
 def test_switches_in_an_environment_are_texts_as_they_are_written() -> None:
     text = "defaults: {env: {A: true}}\nhosts: {a: {env: {B: 1.50}}, b: {}}\n"
 
@@ -168,6 +177,13 @@ def test_which_names_are_secret(name: str, secret: bool) -> None:
         ("host: {a: {}}", "'hosts'"),
         ("hosts: {a: {name: b}}", "unknown key 'name'"),
         ("hosts: {a: {load_timeout_s: 0}}", "> 0"),
+        ("hosts: {a: {nodes: [b]}}", "no host named 'b'"),
+        ("hosts: {a: {nodes: [a]}}", "a cannot be a node"),
+        ("hosts: {a: {nodes: [b, b]}, b: {}}", "b cannot be a node"),
+        ("hosts: {a: {nodes: [b]}, b: {nodes: [c]}, c: {}}", "b cannot be a node"),
+        ("hosts: {a: {nodes: [b]}, b: {launcher: attach}}", "starts no node"),
+        ("hosts: {a: {nodes: [b]}, b: {address: x}}", "dist_init_addr"),
+        ("hosts: {a: {dist_init_addr: x}}", "ADDRESS:PORT"),
         ("defaults: {user: 3}\nhosts: {a: {}}", "a text"),
     ],
 )

@@ -55,6 +55,10 @@ class Answers(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         options = self.options
         match self.path.partition("?")[0]:
+            case "/health" if options.node_rank:
+                self.answer(200)
+            case _ if options.node_rank:
+                self.answer(404)
             case "/health" if options.scenario != "never-healthy":
                 self.answer(200)
             case "/model_info":
@@ -90,7 +94,11 @@ def main() -> None:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--speculative-algorithm")
     parser.add_argument("--speculative-num-steps")
+    parser.add_argument("--nnodes", type=int, default=1)
+    parser.add_argument("--node-rank", type=int, default=0)
+    parser.add_argument("--dist-init-addr")
     options = parser.parse_args()
+    options.scenario = os.environ.get("SPECBENCH_TEST_SCENARIO", options.scenario)
     Answers.options = options
     tell("environment: " + os.environ.get("SPECBENCH_TEST_WORD", ""))
     if options.scenario == "ignores-sigterm":

@@ -253,6 +253,14 @@ def test_wrong_files_start_nothing(options: RunOptions) -> None:
     assert not options.results.exists()
 
 
+def test_a_host_has_one_part_in_a_run(options: RunOptions, tmp_path: Path) -> None:
+    options.matrix.write_text(MATRIX.replace("[local]", "[a, b]"))
+    (tmp_path / "hosts.yaml").write_text("hosts: {a: {nodes: [b]}, b: {}}")
+
+    with pytest.raises(InputError, match="host 'b' has two parts"):
+        prepare(replace(options, hosts=tmp_path / "hosts.yaml"))
+
+
 def test_prompts_that_the_api_cannot_carry_start_nothing(options: RunOptions) -> None:
     options.matrix.write_text(MATRIX.replace("{requests: 3", "{api: generate, requests: 3"))
 

@@ -26,6 +26,7 @@ Handler = Callable[[Backend, Exchange], Awaitable[None]]
 HEALTH_TIMEOUT_S = 20.0
 HEALTH_POLL_S = 1.0
 FLUSH_POLL_S = 0.02
+NODE_PATHS = frozenset({"/ping", "/health", "/health_generate"})
 FLUSHED = (
     "Cache flushed.\nPlease check backend logs for more details. "
     "(When there are running or waiting requests, the operation will not be performed.)\n"
@@ -215,10 +216,20 @@ def application(backend: Backend) -> Callable[[Scope, Receive, Send], Awaitable[
     return app
 
 
+async def _answer_as_node(exchange: Exchange) -> None:
+    """Answer as a rank other than 0 does: it is healthy, and has nothing else to say."""
+    if exchange.path not in NODE_PATHS:
+        raise BadRequest("Not Found", 404)
+    await exchange.answer(200, b"")
+
+
 async def _dispatch(backend: Backend, exchange: Exchange) -> None:
     path, method = exchange.path, exchange.scope["method"]
     if not authorised(backend.args, path, exchange.header(b"authorization")):
         await exchange.json({"error": "Unauthorized"}, 401)
+        return
+    if backend.args["node_rank"]:
+        await _answer_as_node(exchange)
         return
     if path.startswith("/v1/models/"):
         path = "/v1/models"

@@ -216,7 +216,7 @@ def _warm_up_and_tell(backend: Backend, loop: asyncio.AbstractEventLoop, loading
     with loading.phase("warmup"):
         time.sleep(loading.lengths["warmup"])
         error = None
-        if not backend.args["skip_server_warmup"]:
+        if not backend.args["skip_server_warmup"] and not backend.args["node_rank"]:
             error = _warm_up(backend.args, WARMUP_PATIENCE_S)
         if "warmup-fails" in backend.faults.names:
             error = "500 Internal Server Error"

@@ -1,0 +1,178 @@
+"""One server over several machines: a launcher for each of them, started and stopped together."""
+
+import contextlib
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from specbench.launchers.gpus import GpuSource
+from specbench.launchers.service import RunningService
+from specbench.model.host import Host
+from specbench.model.matrix import Level
+from specbench.model.plan import LaunchSpec
+from specbench.model.service import LoadFailure
+from specbench.model.telemetry import GpuSummary
+
+DIST_INIT_PORT = 20000
+"""Where the ranks meet unless `dist_init_addr` says otherwise; SGLang takes the next ones too."""
+
+
+class Node(Protocol):
+    """The launcher of one machine, as far as this one needs it."""
+
+    host: Host
+
+    def clear(self, purpose: str) -> tuple[str, ...]:
+        """Take the host and stop what an earlier run left there; say what was done."""
+        ...
+
+    def running(self, spec: LaunchSpec, block_dir: Path) -> AbstractContextManager[RunningService]:
+        """Start a server; on leaving, stop it."""
+        ...
+
+    def close(self) -> None:
+        """Give up the host."""
+        ...
+
+
+class NodesLauncher:
+    """Start one process of a server on each node; node 0 answers for all of them.
+
+    Only node 0 is asked whether it is ready: the others serve a health endpoint that says yes
+    whatever happens (SGLang 0.5.23, srt/entrypoints/engine.py). A death on any node is a failure
+    of the server, with that node's own lines.
+    """
+
+    def __init__(self, host: Host, nodes: Sequence[Node]) -> None:
+        self.host = host
+        self._nodes = tuple(nodes)
+
+    @contextlib.contextmanager
+    def running(self, spec: LaunchSpec, block_dir: Path) -> Iterator[RunningService]:
+        """Run the server; logs of node i >= 1 go to `block_dir`/node-i.
+
+        Every node is stopped before any is started, and again before this returns. Raises what
+        the first node that fails to start raises.
+        """
+        purpose = f"{spec.algorithm} on {len(self._nodes)} nodes"
+        with ThreadPoolExecutor(len(self._nodes)) as pool:
+            list(pool.map(lambda node: node.clear(purpose), self._nodes))
+        folders = [block_dir, *(block_dir / f"node-{i}" for i in range(1, len(self._nodes)))]
+        contexts = [
+            node.running(node_spec(spec, self.host, rank=rank, count=len(self._nodes)), folder)
+            for rank, (node, folder) in enumerate(zip(self._nodes, folders, strict=True))
+        ]
+        with together(contexts) as (head, *others):
+            self._join(head, others)
+            yield head
+            if head.kept:
+                for other in others:
+                    other.keep()
+
+    def close(self) -> None:
+        """Give up every node."""
+        with contextlib.ExitStack() as stack:
+            for node in self._nodes:
+                stack.callback(node.close)
+
+    def _join(self, head: RunningService, others: Sequence[RunningService]) -> None:
+        """Let node 0 speak for all: facts, hashes, doubts, GPUs, and deaths."""
+        names = [node.host.name for node in self._nodes[1:]]
+        for name, other in zip(names, others, strict=True):
+            head.adopt(other, name)
+        head.host_facts = head.host_facts | {"nodes": [other.host_facts for other in others]}
+        head.code_hash = _one_hash([head.code_hash, *(other.code_hash for other in others)])
+        sources = [head.gpus, *(other.gpus for other in others)]
+        head.gpus = AllGpus([s for s in sources if s is not None]) if all(sources) else None
+        head.watch(_watch(dict(zip(names, others, strict=True))))
+
+
+class AllGpus:
+    """The GPUs of all nodes as one."""
+
+    def __init__(self, sources: Sequence[GpuSource]) -> None:
+        self._sources = sources
+
+    def summary(self, since_unix_s: float, until_unix_s: float) -> GpuSummary:
+        """Add up the power; None where one node's is not known: a part is not the whole."""
+        parts = [source.summary(since_unix_s, until_unix_s) for source in self._sources]
+        powers = [part.power_w for part in parts if part.power_w is not None]
+        throttled = [part.throttled for part in parts if part.throttled is not None]
+        temperatures = [part.temp_c_max for part in parts if part.temp_c_max is not None]
+        return GpuSummary(
+            n=sum(part.n for part in parts),
+            power_w=sum(powers) if len(powers) == len(parts) else None,
+            temp_c_max=max(temperatures, default=None),
+            throttled=any(throttled) if throttled else None,
+        )
+
+
+def node_spec(spec: LaunchSpec, host: Host, *, rank: int, count: int) -> LaunchSpec:
+    """Add what makes a process one rank of many to a specification."""
+    flags: tuple[tuple[str, Level], ...] = (
+        ("nnodes", count),
+        ("node-rank", rank),
+        ("dist-init-addr", meeting_point(host)),
+    )
+    return msgspec.structs.replace(spec, flags=(*spec.flags, *flags))
+
+
+def meeting_point(host: Host) -> str:
+    """Say where the ranks meet: by default node 0's address, port DIST_INIT_PORT."""
+    return host.dist_init_addr or f"{host.address or '127.0.0.1'}:{DIST_INIT_PORT}"
+
+
+@contextlib.contextmanager
+def together(
+    contexts: Sequence[AbstractContextManager[RunningService]],
+) -> Iterator[list[RunningService]]:
+    """Enter contexts all at once, and leave them all at once.
+
+    Where one cannot be entered the others are left again, and its error is raised.
+    """
+    ending: tuple[type[BaseException] | None, BaseException | None] = (None, None)
+    with ThreadPoolExecutor(len(contexts)) as pool:
+        entering = [pool.submit(context.__enter__) for context in contexts]
+        try:
+            yield [entry.result() for entry in entering]
+        except BaseException as error:
+            ending = (type(error), error)
+            raise
+        finally:
+            wait(entering)
+            leaving = [
+                pool.submit(context.__exit__, *ending, None)
+                for context, entry in zip(contexts, entering, strict=True)
+                if entry.exception() is None
+            ]
+            wait(leaving)
+            if ending[0] is None:  # else the error on the way here is the one to be told
+                for leave in leaving:
+                    leave.result()
+
+
+def _watch(others: dict[str, RunningService]) -> Callable[[], LoadFailure | None]:
+    def look() -> LoadFailure | None:
+        for rank, (name, service) in enumerate(others.items(), 1):
+            failure = service.check()
+            if failure is not None:
+                return msgspec.structs.replace(
+                    failure,
+                    cause=f"node {rank} ({name}): {failure.cause}",
+                    hint=f"{failure.hint}; its log is node-{rank}/server.log",
+                )
+        return None
+
+    return look
+
+
+def _one_hash(hashes: Sequence[str | None]) -> str | None:
+    """Return the hash that all nodes share, else one of all of them."""
+    if len(set(hashes)) == 1:
+        return hashes[0]
+    return hashlib.sha256("\n".join(map(str, hashes)).encode()).hexdigest()
