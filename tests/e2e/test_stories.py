@@ -57,8 +57,8 @@ exclude:
   - algorithm == 'ddtree' and budget == 3
 server:
   command: ["{python}", -m, specbench.engine]
-  flags: {time-scale: 4.0, load-seconds: 0.2}
-workload: {requests: 16, max_tokens: 32}
+  flags: {time-scale: 6.0, load-seconds: 0.2}
+workload: {requests: 12, max_tokens: 64}
 control: dflash
 """
 
@@ -117,8 +117,10 @@ def test_acceptance_at_other_concurrency_is_refused_and_matched_it_is_equal(
     assert refused.returncode == 2
     assert "concurrency: 1 against 4" in refused.stderr
     assert "Traceback" not in refused.stderr
-    assert matched["verdict"] == "no_difference"
     assert {cell["levels"]["concurrency"] for cell in matched["cells"]} == {1, 4}
+    for cell in matched["cells"]:  # a busy machine may withhold the verdict, never find a difference
+        assert cell["verdict"] in {"no_difference", "inconclusive"}
+        assert cell["this_workload"]["ratio"] == pytest.approx(1.0)
 
 
 def test_a_fault_of_new_code_and_new_topk_together_is_isolated_as_the_pair(tmp_path: Path) -> None:
