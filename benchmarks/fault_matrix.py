@@ -52,6 +52,16 @@ TREE_ONLY = {
 NOT_TESTED = {"quirk-top-k-then-top-p"}
 
 
+def commit() -> str:
+    command = ["git", "describe", "--always", "--exclude=*", "--abbrev=7"]
+    done = subprocess.run(command, cwd=TABLE.parent, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+# Of the code that this process runs, whatever is committed meanwhile.
+COMMIT = commit()
+
+
 def verify(
     language: LanguageModel, shape: str, fault: str | None, noise: float, budget: str, seed: int
 ) -> tuple[VerdictDocument, str]:
@@ -73,7 +83,7 @@ def measure(
 ) -> dict:
     start, tokens = time.process_time(), 0
     row: dict = {"fault": fault or "none", "shape": shape, "noise": noise, "seed": seed}
-    row["commit"] = commit()
+    row["commit"] = COMMIT
     for budget in budgets:
         document, last = verify(language, shape, fault, noise, budget, seed)
         tokens = int(document.stats["generated_tokens"])
@@ -91,12 +101,6 @@ def measure(
         if document.exit_status == 1 or gaps:
             break
     return row | {"cpu_s": round(time.process_time() - start, 1)}
-
-
-def commit() -> str:
-    command = ["git", "describe", "--always", "--exclude=*", "--abbrev=7"]
-    done = subprocess.run(command, cwd=TABLE.parent, capture_output=True, text=True, check=True)
-    return done.stdout.strip()
 
 
 def read_results() -> dict[tuple, dict]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from specbench.analysis.lossless.evidence import Evidence
 from specbench.analysis.lossless.sampled import label
@@ -31,7 +31,8 @@ class Stage:
     """`run` gives evidence, or None where the stage does not apply.
 
     `again` does the same on fresh requests, `more` adds tokens to the evidence where that can be
-    done; `cost` is the most that `run` generates, in tokens.
+    done; `cost` is the most that `run` generates, in tokens; `top_k` says that its requests
+    have one.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Stage:
     again: Run
     cost: int = 0
     more: Callable[[Evidence], Evidence] | None = None
+    top_k: bool = False
 
 
 @dataclass(slots=True)
@@ -49,8 +51,17 @@ class Samples:
     looks: dict[Filters, int] = field(default_factory=dict)
 
 
-def stages(session: Session, samples: Samples) -> Iterator[Stage]:
-    """Yield the stages in order; cheap and damning ones first."""
+def stages(session: Session, samples: Samples) -> list[Stage]:
+    """Return the stages in order; cheap and damning ones first.
+
+    vLLM's engine (0.32.0 on a CPU) dies of a top_k in a verify step without any draft, so what
+    needs none comes first there: its results are kept.
+    """
+    found = list(_by_cost(session, samples))
+    return sorted(found, key=lambda stage: stage.top_k and session.server.dialect == "vllm")
+
+
+def _by_cost(session: Session, samples: Samples) -> Iterator[Stage]:
     size, length = session.budget, session.budget.length
     yield _plain(session, "length limits", conformance.run_lengths, 90)
     yield _plain(session, "logit_bias", conformance.run_bias, 64)
@@ -65,7 +76,8 @@ def stages(session: Session, samples: Samples) -> Iterator[Stage]:
     yield _plain(session, "top_p", conformance.run_top_p, size.filters * 64)
     yield _plain(session, "min_p", conformance.run_min_p, size.filters * 64)
     yield _plain(session, "log-probabilities", conformance.run_logprobs, size.logprobs * length)
-    yield _plain(session, "independent coins", run_coins, size.coins[0] * size.coins[1])
+    coins = _plain(session, "independent coins", run_coins, size.coins[0] * size.coins[1])
+    yield replace(coins, top_k=True)
     for filters, count in size.sampled:
         yield _sampled(session, samples, filters, count)
     for filters in (S1, WARM):
@@ -111,7 +123,7 @@ def _greedy(session: Session, stage: greedy.GreedyStage) -> Stage:
         session.ask(stage.asks, stage.concurrency)
         return run()
 
-    return Stage(stage.name, run, again, cost)
+    return Stage(stage.name, run, again, cost, top_k=any(ask.top_k for ask in stage.asks))
 
 
 def _sampled(session: Session, samples: Samples, filters: Filters, count: int) -> Stage:
@@ -128,7 +140,8 @@ def _sampled(session: Session, samples: Samples, filters: Filters, count: int) -
     def more(found: Evidence) -> Evidence:
         return top_up(session, samples, filters, found)
 
-    return Stage(f"sampled {label(filters)}", run, again, count, more)
+    name = f"sampled {label(filters)}"
+    return Stage(name, run, again, count, more, top_k=bool(filters.top_k))
 
 
 def _frozen(session: Session, samples: Samples, filters: Filters) -> Stage:
@@ -147,7 +160,8 @@ def _frozen(session: Session, samples: Samples, filters: Filters) -> Stage:
             session.not_tested.append(f"{name}: no context fits")
         return found
 
-    return Stage(name, run, run, contexts * draws * (2 if filters == S1 else 3))
+    cost = contexts * draws * (2 if filters == S1 else 3)
+    return Stage(name, run, run, cost, top_k=bool(filters.top_k))
 
 
 def _look(session: Session, samples: Samples, sample: Sample) -> Evidence:
