@@ -34,7 +34,7 @@ def one_cell(fault: str) -> str:
 def test_failed_requests_are_rows_and_too_many_of_them_fail_the_trial(
     tmp_path: Path, fault: str, reasons: set[str]
 ) -> None:
-    port = write_files(tmp_path, one_cell(fault))
+    port = write_files(tmp_path, one_cell(fault), host=", stop_timeout_s: 3")
 
     run = specbench(tmp_path, "run", "--json")
 

@@ -165,7 +165,7 @@ def test_prompts_and_answers_that_do_not_fit_are_refused(serve: Start) -> None:
 
 
 def test_a_full_queue_is_refused(serve: Start) -> None:
-    caps = ("--max-running-requests", "1", "--max-queued-requests", "1", "--time-scale", "1")
+    caps = ("--max-running-requests", "1", "--max-queued-requests", "1", "--time-scale", "8")
     with serve(*caps) as engine:
         threads = in_background(engine, 2, sampling_params=LONG)
         eventually(lambda: load(engine)["num_waiting_reqs"] == 1)
