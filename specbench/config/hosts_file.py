@@ -172,6 +172,9 @@ def _check(host: Host, tree: Entries, problems: Problems) -> None:
         note("launcher", "systemd needs the key 'unit'", "unit: sglang-bench.service")
     if host.unit is not None and not _UNIT.fullmatch(host.unit):
         note("unit", f"{host.unit!r:.60} is no name of a unit", "sglang-bench.service")
+    if host.launcher == "slurm":
+        hint = "start the server in a job of your own, and measure it with launcher: attach"
+        note("launcher", "specbench submits no Slurm jobs", hint)
     if host.launcher == "docker" and not host.image:
         note("launcher", "docker needs the key 'image'", "image: lmsysorg/sglang:v0.5.23")
     if host.dist_init_addr is not None and not _MEETING_POINT.fullmatch(host.dist_init_addr):

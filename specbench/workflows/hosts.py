@@ -48,8 +48,9 @@ def check_hosts(hosts_file: Path | None, names: Sequence[str] = ()) -> Iterator[
 def restore_hosts(
     hosts_file: Path | None, names: Sequence[str] = (), *, break_lock: bool = False
 ) -> Iterator[HostReport]:
-    """Undo what a killed specbench left: servers, drop-ins, containers, deployed files, locks.
+    """Undo what a killed specbench left, and stop what one was told to keep.
 
+    That is: servers, drop-ins, containers, deployed files, locks; on the nodes of a host, too.
     Nothing that specbench did not start is touched. `break_lock` removes the lock of somebody else
     as well.
     """
@@ -60,7 +61,9 @@ def restore_hosts(
         with contextlib.closing(shell_for(host)) as shell:
             return tuple(restore_everything(host, shell, break_lock=break_lock))
 
-    return _on_each(_chosen(hosts_file, names), undo)
+    chosen = _chosen(hosts_file, names)
+    nodes = (node for host in chosen for node in host.node_hosts)
+    return _on_each(list({host.name: host for host in (*chosen, *nodes)}.values()), undo)
 
 
 def _chosen(hosts_file: Path | None, names: Sequence[str]) -> list[Host]:

@@ -160,6 +160,7 @@ def test_which_names_are_secret(name: str, secret: bool) -> None:
         ("hosts: {a: {launcher: sytemd}}", "'systemd'"),
         ("hosts: {a: {launcher: systemd}}", "'unit'"),
         ("hosts: {a: {launcher: docker}}", "'image'"),
+        ("hosts: {a: {launcher: slurm}}", "no Slurm jobs"),
         ("hosts: {a: {prot: 22}}", "'port'"),
         ("hosts: {a: {port: 70000}}", "<= 65535"),
         ("hosts: {a: {url: 'ftp://x:1'}}", "http"),

@@ -73,6 +73,23 @@ def test_a_process_survives_its_client_and_the_next_run_cleans_it_up(
     assert any("took over the lock" in notice for notice in service.facts.notices)
 
 
+def test_two_nodes_over_ssh_are_one_server_and_leave_nothing(
+    machine: TestHost, by_process: Host, tmp_path: Path
+) -> None:
+    before = state_of(machine)
+    second = msgspec.structs.replace(by_process, name="second", url="http://127.0.0.1:30001")
+    pair = msgspec.structs.replace(by_process, nodes=("second",), node_hosts=(second,))
+
+    _, service = load(pair, "healthy", tmp_path)
+
+    launches = [tmp_path / "launch.json", tmp_path / "node-1" / "launch.json"]
+    meeting = [f'"{machine.name}:20000"' in launch.read_text() for launch in launches]
+    assert meeting == [True, True]
+    assert "ready to roll" in (tmp_path / "node-1" / "server.log").read_text()
+    assert service.facts.host_facts["nodes"][0]["hostname"] == machine.name
+    assert state_of(machine) == before
+
+
 def test_a_server_that_specbench_did_not_start_is_left_alone(
     machine: TestHost, by_process: Host, tmp_path: Path
 ) -> None:

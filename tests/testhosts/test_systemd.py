@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -119,6 +120,25 @@ def test_a_program_that_is_not_there_is_said_with_systemds_reason(
 
     with pytest.raises((LoadFailed, HostError), match=r"could not start|gave no answer"):
         load(nowhere, "healthy", tmp_path)
+
+
+def test_a_kept_unit_stays_up_until_restore_gives_it_back_as_it_was(
+    machine: TestHost, by_systemd: Host, tmp_path: Path
+) -> None:
+    before = state_of(machine)
+    launcher = launcher_for(by_systemd, patience=PATIENCE)
+    with closing(launcher), launcher.running(spec(), tmp_path) as service:
+        list(service.until_ready())
+        service.keep()
+    during = state_of(machine)
+
+    with closing(shell_for(by_systemd)) as shell:
+        said = [check.found for check in restore_everything(by_systemd, shell, break_lock=False)]
+
+    assert during.splitlines()[-1] == "active"
+    assert "zz-specbench.conf" in during
+    assert any("took the drop-in" in text for text in said)
+    assert state_of(machine) == before
 
 
 def test_after_a_kill_restore_gives_the_unit_back_as_it_was(
