@@ -66,10 +66,9 @@ def _generate(sampling: Sampling, prompt: Prompt, rid: str) -> dict[str, Any]:
 def _openai_options(
     target: Target, sampling: Sampling, prompt: Prompt, rid: str, *, stream: bool, keep_text: bool
 ) -> dict[str, Any]:
-    chat = target.api == "chat"
     options: dict[str, Any] = {
         "model": target.model,
-        **({"messages": _messages(prompt)} if chat else {"prompt": _text_or_ids(prompt, target.api)}),
+        **_content(prompt, target.api),
         "max_tokens": prompt.max_tokens or sampling.max_tokens,
         **_common(sampling),
     }
@@ -90,6 +89,12 @@ def _openai_options(
     elif keep_text:
         options["return_token_ids"] = True
     return options
+
+
+def _content(prompt: Prompt, api: Api) -> dict[str, Any]:
+    if api == "chat":
+        return {"messages": _messages(prompt)}
+    return {"prompt": _text_or_ids(prompt, api)}
 
 
 def _common(sampling: Sampling) -> dict[str, float]:

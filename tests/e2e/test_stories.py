@@ -118,7 +118,8 @@ def test_acceptance_at_other_concurrency_is_refused_and_matched_it_is_equal(
     assert "concurrency: 1 against 4" in refused.stderr
     assert "Traceback" not in refused.stderr
     assert {cell["levels"]["concurrency"] for cell in matched["cells"]} == {1, 4}
-    for cell in matched["cells"]:  # a busy machine may withhold the verdict, never find a difference
+    # a busy machine may withhold the verdict, but it never makes a difference
+    for cell in matched["cells"]:
         assert cell["verdict"] in {"no_difference", "inconclusive"}
         assert cell["this_workload"]["ratio"] == pytest.approx(1.0)
 
