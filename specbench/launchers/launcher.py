@@ -139,6 +139,11 @@ def _nodes_launcher(
     host: Host, *, patience: Patience | None, history: Mapping[str, float] | None
 ) -> NodesLauncher:
     """Make a launcher over a host and its nodes, connected to all of them or to none."""
+    if host.nodes != tuple(node.name for node in host.node_hosts):
+        raise InputError(
+            f"nodes of host {host.name!r} are not known: {', '.join(host.nodes)}",
+            hint="describe them in the same hosts.yaml",
+        )
     nodes: list[GuardedLauncher] = []
     with contextlib.ExitStack() as connected:
         for each in (host, *host.node_hosts):
