@@ -64,10 +64,14 @@ def test_greedy_verification_holds_at_zero_and_is_violated_above(language: Langu
         "kv-commit-off-by-one",
         "kv-path-not-compacted",
         "corrupt-at-concurrency",
+        "kv-cached-prefix-corrupt",
         "logit-bias-ignored",
+        "penalties-ignored",
+        "top-p-ignored",
+        "temperature-ignored",
     ],
 )
-def test_gross_faults_are_violations_within_quick(language: LanguageModel, fault: str) -> None:
+def test_faults_are_violations_within_quick(language: LanguageModel, fault: str) -> None:
     assert verify(language, fault).verdict == "violated"
 
 
