@@ -14,6 +14,7 @@ from specbench.launchers import deploy
 from specbench.launchers.command import Launch, address_of, python_of, render
 from specbench.launchers.gpus import describe, list_gpus, list_processes
 from specbench.launchers.host import STATE_DIR, ask, holders_of, require_free_port
+from specbench.launchers.process import left_running
 from specbench.model.host import Host
 from specbench.model.plan import LaunchSpec
 from specbench.remote.lock import HostLock
@@ -137,6 +138,15 @@ def check_port(host: Host, shell: Shell) -> Iterator[HostCheck]:
             name="port",
             state="ok" if there else "unknown",
             found=f"port {address.port} is {'held' if there else 'held by nobody who can be seen'}",
+        )
+        return
+    pid = left_running(shell, host) if host.launcher == "process" else None
+    if pid is not None:
+        yield HostCheck(
+            name="port",
+            state="warning",
+            found=f"a server of an earlier run is up on port {address.port} (pid {pid})",
+            hint="the next run replaces it; specbench hosts restore stops it",
         )
         return
     require_free_port(shell, host, address)

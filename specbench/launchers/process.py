@@ -223,6 +223,14 @@ class FileLog:
         return piece
 
 
+def left_running(shell: Shell, host: Host) -> int | None:
+    """Return the pid of a server on the host's port that no living specbench holds, if one is."""
+    address = address_of(host)
+    request = {"do": "look", "state": _state_path(address), "port": address.port}
+    left = ask(shell, host, request)
+    return int(left["pid"]) if left.get("alive") and not left.get("owned") else None
+
+
 def _stop(shell: Shell, host: Host, state: str, *, wait_s: float) -> None:
     # The supervisor itself waits `grace_s` before it kills; it gets a little longer than that.
     request = {"do": "stop", "state": state, "wait_s": wait_s + 15.0}

@@ -16,6 +16,7 @@ import pytest
 
 from specbench.errors import HostError, LoadFailed
 from specbench.launchers import RunningService, launcher_for
+from specbench.launchers.checks import check_port
 from specbench.launchers.hostside import start_ticks
 from specbench.launchers.restoring import restore_everything
 from specbench.model.host import Host
@@ -235,10 +236,12 @@ def test_a_kept_server_outlives_its_client_until_the_next_launch_or_a_restore(
     second = kept_by_a_client(tmp_path / "second")
     replaced = start_ticks(first)
     with closing(LocalShell()) as shell:
+        (check,) = check_port(local, shell)
         (said,) = restore_everything(local, shell, break_lock=False)
 
     assert lived is not None
     assert replaced is None
+    assert (check.state, f"(pid {second})" in check.found) == ("warning", True)
     assert said.found.endswith(f"(pid {second})")
     assert start_ticks(second) is None
     assert [start_ticks(pid) for pid in children_in(tmp_path / "second" / "server.log")] == [
