@@ -106,6 +106,9 @@ def _run_stages(session: Session, conclusion: Conclusion) -> Iterator[VerifyEven
     try:
         for stage in stages(session, samples):
             place = stage.name
+            if stage.top_k and session.server.dialect == "vllm":
+                # It may die of this stage: what was found before must not stay unconfirmed.
+                yield from _confirm(session, done)
             yield StageStarted(stage=place)
             evidence = _attempt(session, stage)
             if evidence is not None:
