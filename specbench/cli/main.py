@@ -25,20 +25,21 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"max_content_width": 120},
 )
 
 app.command()(run)
 app.command()(plan)
 app.command()(status)
-app.command()(load)
-app.command()(report)
-app.command()(schema)
-app.command()(compare)
-app.command()(isolate)
-app.add_typer(engine, name="engine")
-app.add_typer(hosts, name="hosts")
 app.command()(verify)
 app.command()(record)
+app.command()(load)
+app.command()(compare)
+app.command()(isolate)
+app.command()(report)
+app.add_typer(hosts, name="hosts")
+app.add_typer(engine, name="engine")
+app.command()(schema)
 
 
 @app.callback(invoke_without_command=True)
