@@ -57,9 +57,9 @@ def conclude(conclusion: Conclusion, seconds: float) -> VerdictDocument:
         claims=claims,
         witnesses=[w for e in evidences for w in e.witnesses],
         integrity=integrity(session),
-        not_tested=_not_tested(conclusion),
+        not_tested=[*(essential if verdict == "violated" else []), *_not_tested(conclusion)],
         needed=_needed(verdict, evidences, claims, session, seconds),
-        suspects=suspects(evidences, claims),
+        suspects=[*_upstream(session.server, claims), *suspects(evidences, claims)],
         reason=reason,
         stats=_stats(conclusion, seconds),
         server=dict(session.server.facts),
@@ -154,6 +154,20 @@ def _stats(conclusion: Conclusion, seconds: float) -> dict[str, Any]:
             "hard_nat": session.margins.hard,
         },
     }
+
+
+def _upstream(server: Server, claims: Sequence[Claim]) -> list[str]:
+    """Name a fault of a released server that explains wrong sampling, where its version fits."""
+    sampled = any(c.verdict == "violated" and (c.temperature or 0.0) > 0 for c in claims)
+    if not (sampled and server.dialect == "vllm" and server.version.startswith("0.32.")):
+        return []
+    return [
+        (
+            "if this is vLLM's CPU build: 0.32.0 never writes the temperature, top_k and top_p of "
+            "its verify rows (expand_kernel fills an int64 copy of its output), so it samples with "
+            "whatever the memory holds"
+        )
+    ]
 
 
 def _reference(conclusion: Conclusion) -> dict[str, Any]:
