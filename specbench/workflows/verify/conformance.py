@@ -146,15 +146,19 @@ def run_min_p(session: Session) -> Evidence | None:
 
 
 def run_logprobs(session: Session) -> Evidence | None:
-    """Compare the log-probabilities given while generating with prefill's, greedy and sampled."""
+    """Compare the log-probabilities given while generating with prefill's, greedy and sampled.
+
+    Half of the requests are short: each has a text to compare with its tokens.
+    """
     if "logprobs" not in session.server.abilities:
         session.not_tested.append("verify-against-prefill gap: no log-probabilities in answers")
         return None
     session.rotation += 1
+    long = min(session.budget.length, 96)
     asks = [
         Ask(
             ids=ids,
-            max_tokens=min(session.budget.length, 96),
+            max_tokens=long if k // 2 % 2 == 0 else long // 3,
             temperature=float(k % 2),
             ignore_eos=True,
             logprobs=True,
