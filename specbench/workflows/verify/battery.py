@@ -140,7 +140,7 @@ def _damned(
     newest = done[-1:]
     yield from _ask_again(session, newest, share, bar)
     done[-1:] = newest
-    found = any(judge(e, share, bar, rates).verdict == "violated" for _, e in newest)
+    found = any(judge(e, share, bar, rates).verdict == "violated" and not e.gap for _, e in newest)
     return found or bool(integrity(session))
 
 
