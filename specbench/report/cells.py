@@ -42,6 +42,11 @@ def usable(trials: pd.DataFrame) -> pd.DataFrame:
     return trials[trials["status"] == "ok"]
 
 
+def not_lossless(trials: pd.DataFrame) -> frozenset[str]:
+    """Name the cells with a verdict that their output is wrong: their speeds rank nowhere."""
+    return frozenset(str(cell) for cell in trials["cell_id"][trials["lossless"] == "violated"])
+
+
 def varying(trials: pd.DataFrame, factors: Sequence[str] | None = None) -> list[str]:
     """Name the factors that take more than one level where they apply."""
     names = factors_of(trials) if factors is None else factors

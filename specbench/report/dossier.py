@@ -1,6 +1,7 @@
 """A report before it has a format: findings, pictures and tables of one or more recordings."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -8,10 +9,10 @@ from specbench.report import cells
 from specbench.report.evidence import Evidence
 from specbench.report.findings import compose
 from specbench.report.history import Trend, trends
-from specbench.report.numbers import show, times
+from specbench.report.numbers import ABSENT, show, times
 from specbench.report.pictures import Picture, paint
 from specbench.report.statements import Findings, Table
-from specbench.report.tables import summary_rows
+from specbench.report.tables import cell_rows
 
 TRIAL_COLUMNS = (
     ("tok_s", "tok/s"), ("tok_s_user", "tok/s per user"), ("ttft_ms_p50", "TTFT p50 (ms)"),
@@ -68,17 +69,23 @@ def _chapter(prefix: str, evidence: Evidence) -> Chapter:
 
 
 def _cells_table(evidence: Evidence) -> Table:
-    rows = summary_rows(evidence.trials, evidence.control)
+    rows = cell_rows(evidence)
     factors = ["algorithm", *(n for n in cells.varying(evidence.trials) if n != "algorithm")]
+    lossy = cells.not_lossless(evidence.trials)
+
+    def speed(row: dict[str, Any], text: str) -> str:
+        return f"{text} (not lossless)" if row["cell_id"] in lossy and text != ABSENT else text
+
     return Table(
         heads=(*factors, "trials", "launches", "failed", "tok/s", "tok/s per user", "accept_len",
                "step (ms)", "speed-up", "lossless", "flags", "cell_id"),
         rows=tuple(
             (
                 *(row.get(name) for name in factors),
-                row["trials"], row["launches"], row["failed"], show(row["tok_s"]),
-                show(row["tok_s_user"]), show(row["accept_len"]), show(row["step_ms"]),
-                times(row["speedup"]), row["lossless"], ", ".join(row["flags"]), row["cell_id"],
+                row["trials"], row["launches"], row["failed"], speed(row, show(row["tok_s"])),
+                speed(row, show(row["tok_s_user"])), show(row["accept_len"]), show(row["step_ms"]),
+                speed(row, times(row["speedup"])), row["lossless"], ", ".join(row["flags"]),
+                row["cell_id"],
             )
             for row in rows
         ),

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -25,7 +25,7 @@ class SpeedUp:
     `accept_ratio` and `step_ratio` decompose it (step_ratio > 1: a step takes longer), `reading`
     says so in words. `doubts` withhold a verdict. `guarded`: what was recorded of both servers was
     compared, and `confounds` names the columns that forbid the comparison. `length_ratio`: tokens
-    answered to the prompts that both arms met.
+    answered to the prompts that both arms met. `lossy`: a verdict says that the output is wrong.
     """
 
     cell_id: str
@@ -47,12 +47,13 @@ class SpeedUp:
     doubts: tuple[str, ...] = ()
     confounds: tuple[str, ...] = ()
     guarded: bool = False
+    lossy: bool = False
     reason: str = ""
 
     @property
     def decided(self) -> bool:
-        """Whether the cell is said to be faster or slower."""
-        return self.verdict in {"faster", "slower"}
+        """Whether the cell is said to be faster or slower; wrong output is neither."""
+        return not self.lossy and self.verdict in {"faster", "slower"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +77,14 @@ def speeds(evidence: Evidence) -> Speeds:
     An arm that cannot be compared as a whole is compared cell by cell, so that a confound of one
     launch refuses the cells measured in it and no others.
     """
+    found = _speeds(evidence)
+    lossy = cells.not_lossless(evidence.trials)
+    return replace(
+        found, pairs=tuple(replace(pair, lossy=pair.cell_id in lossy) for pair in found.pairs)
+    )
+
+
+def _speeds(evidence: Evidence) -> Speeds:
     book = _Book(evidence)
     if evidence.control not in book.arms:
         return Speeds(pairs=tuple(book.alone(cell) for cell in book.speculative()))

@@ -1,10 +1,18 @@
 """Tables of a report: one row a cell, from the trials table."""
 
+from functools import lru_cache
 from typing import Any
 
 import pandas as pd
 
 from specbench.report import cells
+from specbench.report.evidence import Evidence
+
+
+@lru_cache(maxsize=4)
+def cell_rows(evidence: Evidence) -> list[dict[str, Any]]:
+    """Summarise a recording's trials once for all parts of a report; do not change the rows."""
+    return summary_rows(evidence.trials, evidence.control)
 
 
 def summary_rows(trials: pd.DataFrame, control: str = cells.CONTROL) -> list[dict[str, Any]]:

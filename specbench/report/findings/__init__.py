@@ -26,7 +26,7 @@ def compose(evidence: Evidence) -> Findings:
         sections=(
             headline.section(evidence, pairs, items),
             lossless.section(evidence),
-            speed.section(evidence, pairs),
+            speed.section(evidence, pairs, items),
             speed.decomposition(pairs),
             acceptance.section(evidence),
             speed.capacity(evidence),
@@ -35,5 +35,6 @@ def compose(evidence: Evidence) -> Findings:
             doubts.not_tested(evidence, items),
             reproduce.section(evidence),
             doubts.checklist(items),
+            doubts.words(),
         ),
     )

@@ -6,7 +6,7 @@ from specbench.report.evidence import Evidence
 from specbench.report.findings.speed import MAX_SENTENCES
 from specbench.report.numbers import between, percent, show
 from specbench.report.statements import Section, Statement, Table, count
-from specbench.report.tables import summary_rows
+from specbench.report.tables import cell_rows
 
 
 def section(evidence: Evidence) -> Section:
@@ -14,9 +14,7 @@ def section(evidence: Evidence) -> Section:
     pooled = acceptances(evidence)
     names = ["algorithm", *cells.varying(evidence.trials)]
     rows = [
-        row
-        for row in summary_rows(evidence.trials, evidence.control)
-        if row["algorithm"] != evidence.control and row["trials"]
+        row for row in cell_rows(evidence) if row["algorithm"] != evidence.control and row["trials"]
     ]
     statements, lines, silent = [], [], []
     for row in rows:

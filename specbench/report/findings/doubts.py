@@ -6,6 +6,7 @@ from specbench.report import cells, flags
 from specbench.report.checklist import Item
 from specbench.report.evidence import Evidence
 from specbench.report.failures import block_failures, invalid_cells
+from specbench.report.glossary import TERMS
 from specbench.report.statements import Section, Statement, Table, count, listed
 
 
@@ -152,6 +153,16 @@ def _single_levels(evidence: Evidence) -> Iterator[Statement]:
             text=f"Only one level was measured of {listed(shown, most=12)}: nothing is said about"
             " others.",
         )
+
+
+def words() -> Section:
+    """Explain the words of verdicts where they are read."""
+    table = Table(
+        heads=("word", "meaning"),
+        rows=tuple(TERMS.items()),
+        caption="Words of this page; columns are explained in the reference of the trials table",
+    )
+    return Section(anchor="words", title="Words", tables=(table,))
 
 
 def checklist(items: list[Item]) -> Section:

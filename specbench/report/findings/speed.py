@@ -4,21 +4,30 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from specbench.report import cells
+from specbench.report import cells, flags
+from specbench.report.checklist import Item
 from specbench.report.evidence import Evidence
 from specbench.report.numbers import between, show, times
 from specbench.report.speedups import SpeedUp
 from specbench.report.statements import Section, Statement, Table, count, listed
-from specbench.report.tables import summary_rows
+from specbench.report.tables import cell_rows
 
 MIN_LAUNCHES_NOTE = 2
 MAX_SENTENCES = 24
 """Cells above which each cell's sentence is left to the table, and only groups get one."""
 
 
-def section(evidence: Evidence, pairs: list[SpeedUp]) -> Section:
+NOT_LOSSLESS = "(not lossless)"
+OF_SPEED = frozenset({"C5", "C9", "M4", "M6", "M8", "M13", "M14", "M15", "M16", "M17", "O9"})
+"""Mistakes that bend a speed; launches and intervals stand in each sentence anyway."""
+
+WHOLE_RUN = "C9"
+"""The mistake that questions every comparison of a run, whatever its rows."""
+
+
+def section(evidence: Evidence, pairs: list[SpeedUp], items: list[Item]) -> Section:
     """Say which arms are faster than their control, by how much, and up to which load."""
-    statements = [*_ratios(evidence, pairs), *_crossovers(pairs)]
+    statements = [*_ratios(evidence, pairs, items), *_crossovers(pairs)]
     return Section(
         anchor="speed",
         title="Is it faster?",
@@ -30,11 +39,27 @@ def section(evidence: Evidence, pairs: list[SpeedUp]) -> Section:
     )
 
 
-def _ratios(evidence: Evidence, pairs: list[SpeedUp]) -> Iterator[Statement]:
+def doubts_of(evidence: Evidence, pair: SpeedUp, items: list[Item]) -> str:
+    """Name, for the sentence of a comparison, the found mistakes that hit its rows."""
+    both = {pair.cell_id, str(pair.control_id)}
+    trials = evidence.trials[evidence.trials["cell_id"].isin(list(both))]
+    own = both | {str(trial) for trial in trials["trial_id"]}
+    raised = cells.flags_of(trials["flags"])
+    told = []
+    for item in items:
+        hit = not own.isdisjoint(item.answer.rows) or item.pitfall.id == WHOLE_RUN
+        if item.answer.state == "found" and item.pitfall.id in OF_SPEED and hit:
+            guards = flags.with_pitfall(item.pitfall.id)
+            named = [f"`{flag}`" for flag in raised if flag in guards] or [item.pitfall.mistake]
+            told.append(f"{', '.join(named)} ({item.pitfall.id})")
+    return f"; doubts: {listed(told)}" if told else ""
+
+
+def _ratios(evidence: Evidence, pairs: list[SpeedUp], items: list[Item]) -> Iterator[Statement]:
     decided = [pair for pair in pairs if pair.decided]
     for pair in decided if len(decided) <= MAX_SENTENCES else ():
-        yield _claim(evidence, pair)
-    equal = [pair for pair in pairs if pair.verdict == "no_difference"]
+        yield _claim(evidence, pair, items)
+    equal = [pair for pair in pairs if pair.verdict == "no_difference" and not pair.lossy]
     if equal:
         yield Statement(
             kind="claim",
@@ -54,11 +79,12 @@ def _withheld(pairs: list[SpeedUp]) -> Iterator[Statement]:
     """Say for which cells no claim is made, and why; equal reasons are said once."""
     reasons: dict[str, list[SpeedUp]] = defaultdict(list)
     for pair in pairs:
-        if not pair.decided and pair.verdict != "no_difference":
+        if pair.lossy or not (pair.decided or pair.verdict == "no_difference"):
             reasons[_reason(pair)].append(pair)
     for reason, mine in reasons.items():
         needed = [pair.launches_needed for pair in mine if pair.launches_needed]
-        more = f" About {max(needed)} launches of each arm would decide." if needed else ""
+        undecided = needed and not any(pair.lossy for pair in mine)
+        more = f" About {max(needed)} launches of each arm would decide." if undecided else ""
         yield Statement(
             kind="withheld",
             text=f"No speed-up is claimed for {count(len(mine), 'cell')}"
@@ -68,12 +94,19 @@ def _withheld(pairs: list[SpeedUp]) -> Iterator[Statement]:
 
 
 def _reason(pair: SpeedUp) -> str:
+    told = ["its output is not lossless"] if pair.lossy else []
     if pair.doubts:
-        return "; ".join(pair.doubts)
-    return "the 95 % interval spans 1" if pair.low is not None else pair.reason
+        told += pair.doubts
+    elif pair.low is None:
+        told.append(pair.reason)
+    elif pair.low <= 1 <= (pair.high or 0):
+        told.append("the 95 % interval spans 1")
+    elif not pair.lossy:
+        told.append(pair.reason or "the 95 % interval spans 1")
+    return "; ".join(one for one in told if one)
 
 
-def _claim(evidence: Evidence, pair: SpeedUp) -> Statement:
+def _claim(evidence: Evidence, pair: SpeedUp, items: list[Item]) -> Statement:
     word = "faster" if (pair.ratio or 0) > 1 else "slower"
     resting = (
         ""
@@ -87,7 +120,7 @@ def _claim(evidence: Evidence, pair: SpeedUp) -> Statement:
         text=f"{pair.label} is {word} than `{evidence.control}`: {times(pair.ratio)} of its tok_s,"
         f" 95 % interval {between(pair.low or 0, pair.high or 0)} (n ="
         f" {count(pair.n_trials, 'trial')} in {count(pair.n_launches, 'launch', 'launches')}"
-        f"{resting}).",
+        f"{resting}{doubts_of(evidence, pair, items)}).",
         rows=(pair.cell_id, str(pair.control_id)),
     )
 
@@ -156,7 +189,7 @@ def _table(pairs: list[SpeedUp]) -> Table:
         rows=tuple(
             (
                 pair.label,
-                times(pair.ratio),
+                times(pair.ratio) + (f" {NOT_LOSSLESS}" if pair.lossy and pair.ratio else ""),
                 between(pair.low, pair.high) if pair.low is not None and pair.high else None,
                 times(pair.accept_ratio),
                 times(pair.step_ratio),
@@ -183,14 +216,17 @@ def decomposition(pairs: list[SpeedUp]) -> Section:
             if pair.low is not None
             else f"{times(pair.ratio)} without an interval"
         )
+        sound = pair.low is not None and not pair.lossy and not pair.doubts
+        asides = (["not lossless"] if pair.lossy else []) + list(pair.doubts)
+        doubt = f" No claim: {'; '.join(asides)}." if asides else ""
         lost = " The longer step ate the gain." if (pair.low or 0) <= 1 < pair.accept_ratio else ""
         statements.append(
             Statement(
-                kind="claim" if pair.low is not None else "fact",
+                kind="claim" if sound else "fact",
                 text=f"{pair.label}: accept_len {times(pair.accept_ratio)} of the control's, step"
                 f" time {times(pair.step_ratio)}; their quotient is"
                 f" {times(pair.accept_ratio / pair.step_ratio)}, and tok_s came to {outcome}"
-                f" (n = {count(pair.n_trials, 'trial')}).{lost}",
+                f" (n = {count(pair.n_trials, 'trial')}).{lost}{doubt}",
                 rows=(pair.cell_id, str(pair.control_id)),
             )
         )
@@ -211,7 +247,8 @@ def _lost(pairs: list[SpeedUp]) -> list[SpeedUp]:
 
 def capacity(evidence: Evidence) -> Section:
     """Say the highest throughput that was measured, and whether it was still rising."""
-    rows = [row for row in summary_rows(evidence.trials, evidence.control) if row["tok_s"]]
+    rows = [row for row in cell_rows(evidence) if row["tok_s"]]
+    lossy = cells.not_lossless(evidence.trials)
     groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
     names = [n for n in cells.varying(evidence.trials) if n not in {"concurrency", "rate"}]
     for row in rows:
@@ -230,7 +267,8 @@ def capacity(evidence: Evidence) -> Section:
             statements.append(
                 Statement(
                     kind="fact",
-                    text=f"{label}: the highest mean throughput is {show(best['tok_s'])} tok/s, at"
+                    text=f"{label}: the highest mean throughput is {show(best['tok_s'])} tok/s"
+                    f"{f' {NOT_LOSSLESS}' if best['cell_id'] in lossy else ''}, at"
                     f" concurrency {cells.show_level(best['concurrency'])} (n ="
                     f" {count(best['trials'], 'trial')}); {limit}.",
                     rows=(best["cell_id"],),

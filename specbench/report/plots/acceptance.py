@@ -10,7 +10,7 @@ from specbench.report import cells, theme
 from specbench.report.acceptance import acceptances, by_position
 from specbench.report.evidence import Evidence, Source, evidence_of
 from specbench.report.plots.series import caption_of
-from specbench.report.tables import summary_rows
+from specbench.report.tables import cell_rows
 
 
 @theme.themed
@@ -27,7 +27,7 @@ def accept_len(source: Source, by: str | None = None, axes: Axes | None = None) 
     by = by or next((name for name in choices if name in names), "concurrency")
     pooled = acceptances(evidence)
     lines: dict[str, list[tuple[float, float, float, float]]] = defaultdict(list)
-    for row in summary_rows(evidence.trials, evidence.control):
+    for row in cell_rows(evidence):
         if row.get(by) is None or row["accept_len"] is None or row["algorithm"] == evidence.control:
             continue
         one = pooled.get(row["cell_id"])

@@ -87,7 +87,9 @@ def caption_of(trials: pd.DataFrame, *, points: str) -> str:
     fixed = [f"{name}={cells.show_level(level)}" for name, level in cells.held(good).items()]
     counts = f"n = {len(good)} trials in {good['block_id'].nunique()} launches"
     held = f"; held: {', '.join(fixed)}" if fixed else ""
-    return f"{points}; {counts}{held}."
+    wrong = good[good["lossless"] == "violated"]
+    arms = ", ".join(dict.fromkeys(str(arm) for arm in wrong["algorithm"]))
+    return f"{points}; {counts}{held}{f'; not lossless: {arms}' if arms else ''}."
 
 
 def split_by_request(series: list[Series]) -> Iterator[Series]:

@@ -118,16 +118,18 @@ def _ratio_line(
 def pareto(source: Source, axes: Axes | None = None) -> Axes:
     """Plot throughput against per-user speed: each point a cell, the front joined.
 
-    A cell is on the front when no other cell is better in both.
+    A cell is on the front when no other cell is better in both; cells that are not lossless are
+    shown and left out of the front.
     """
     trials = source.trials
     axes = axes or theme.new_axes()
     points: list[tuple[float, float]] = []
+    lossy = cells.not_lossless(trials)
     for one in by_server(trials):
         means = one.trials.groupby("cell_id")[["tok_s_user", "tok_s"]].mean().dropna()
         style = {**one.marks, "linestyle": ""}
         axes.plot(means["tok_s_user"], means["tok_s"], label=one.label, **style)
-        points += [(float(x), float(y)) for x, y in means.to_numpy()]
+        points += [(float(x), float(y)) for x, y in means[~means.index.isin(lossy)].to_numpy()]
     front = pareto_front(points)
     axes.plot(
         [x for x, _ in front], [y for _, y in front], color=theme.current().faint, lw=1, zorder=1
@@ -137,7 +139,9 @@ def pareto(source: Source, axes: Axes | None = None) -> Axes:
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
     theme.legend(axes)
-    theme.caption_axes(axes, caption_of(trials, points="marks: means of a cell; line: the front"))
+    kept = " of lossless cells" if lossy else ""
+    shown = f"marks: means of a cell; line: the front{kept}"
+    theme.caption_axes(axes, caption_of(trials, points=shown))
     return axes
 
 
