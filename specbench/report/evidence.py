@@ -32,7 +32,8 @@ class Evidence:
     `trial_id`, `cell_id` and the scalar fields of RequestRecord; chunk times are left out, for a
     million requests have a hundred million of them. `histograms`: trial_id -> verify steps that
     accepted exactly k drafts, summed over the measured requests. `gpu`: block_id -> samples.
-    `settings`: trial_id -> the sampling and workload that were sent. Compared by identity, so
+    `settings`: trial_id -> the sampling and workload that were sent. `launches`: block_id -> the
+    `argv` and `env` that a server was started with. Compared by identity, so
     that what is computed from it can be kept.
     """
 
@@ -47,6 +48,7 @@ class Evidence:
     journal: list[dict[str, Any]] = field(default_factory=list)
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
     gpu: dict[str, pd.DataFrame] = field(default_factory=dict)
+    launches: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @cached_property
     def matrix(self) -> dict[str, Any]:
@@ -98,6 +100,7 @@ def gather(recording: Recording) -> Evidence:
             s.trial.trial_id: {"sampling": s.sampling, "workload": s.workload} for s in timed
         },
         gpu=dict(_gpu_samples(recording)),
+        launches=dict(_launches(recording)),
     )
 
 
@@ -174,6 +177,14 @@ def pooled_histogram(records: Iterable[RequestRecord]) -> list[int]:
         for accepted, steps in enumerate(record.spec_histogram):
             pooled[accepted] += steps
     return pooled
+
+
+def _launches(recording: Recording) -> Iterator[tuple[str, dict[str, Any]]]:
+    for path in sorted(recording.paths.blocks.glob("*/launch.json")):
+        try:
+            yield path.parent.name, msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+        except (OSError, msgspec.MsgspecError) as error:
+            raise RecordingError(f"a launch cannot be read: {error}", where=str(path)) from error
 
 
 def _gpu_samples(recording: Recording) -> Iterator[tuple[str, pd.DataFrame]]:

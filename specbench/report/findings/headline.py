@@ -1,13 +1,19 @@
 """The first lines of a report: the fewest sentences that a reader must not miss."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from specbench.report.checklist import Item
 from specbench.report.evidence import Evidence
-from specbench.report.findings.lossless import KINDS, server_of
+from specbench.report.findings import convictions
+from specbench.report.findings.convictions import server_of
+from specbench.report.findings.lossless import KINDS
+from specbench.report.findings.speed import doubts_of
 from specbench.report.numbers import between, times
 from specbench.report.speedups import SpeedUp
 from specbench.report.statements import Section, Statement, count, listed
+
+MAX_SERVERS = 4
 
 
 def section(evidence: Evidence, pairs: list[SpeedUp], items: list[Item]) -> Section:
@@ -16,11 +22,34 @@ def section(evidence: Evidence, pairs: list[SpeedUp], items: list[Item]) -> Sect
         anchor="headline",
         title="In short",
         statements=(
+            *_modelled(evidence),
             *_verdicts(evidence),
-            *_extremes(evidence, pairs),
+            *_extremes(evidence, pairs, items),
             *_failed(evidence),
             *_doubts(items),
         ),
+    )
+
+
+def _modelled(evidence: Evidence) -> Iterator[Statement]:
+    """Say first that a clock was modelled, before anybody takes a speed for a GPU's."""
+    engines = {
+        block: info["specbench_engine"]
+        for block, facts in evidence.blocks.items()
+        if isinstance((info := facts.get("server_info") or {}).get("specbench_engine"), dict)
+    }
+    if not engines:
+        return
+    gpus = sorted({str(one["gpu"]) for one in engines.values() if one.get("gpu")})
+    faults = sorted({str(fault) for one in engines.values() for fault in one.get("faults") or ()})
+    every = "Every server" if len(engines) == len(evidence.blocks) else "Some servers"
+    yield Statement(
+        kind="doubt",
+        text=f"{every} of this run was specbench's embedded engine: tokens and acceptance are real,"
+        f" but the hardware clock is modelled ({listed(gpus) or 'GPU not said'}), so no speed here"
+        " is that of a GPU."
+        + (f" A fault was switched on by its launch flags: {listed(faults)}." if faults else ""),
+        rows=tuple(engines),
     )
 
 
@@ -28,8 +57,8 @@ def _verdicts(evidence: Evidence) -> Iterator[Statement]:
     names: dict[str, list[str]] = {}
     for document in evidence.verdicts:
         names.setdefault(str(document.get("verdict")), []).append(server_of(document))
+    yield from _violated(evidence)
     for verdict, text in (
-        ("violated", "Not lossless: {}."),
         ("holds", "Lossless within the stated resolution: {}."),
         ("inconclusive", "Losslessness is not decided: {}."),
     ):
@@ -46,42 +75,72 @@ def _verdicts(evidence: Evidence) -> Iterator[Statement]:
         )
 
 
-def _extremes(evidence: Evidence, pairs: list[SpeedUp]) -> Iterator[Statement]:
-    decided = [pair for pair in pairs if pair.decided and pair.ratio is not None]
+def _violated(evidence: Evidence) -> Iterator[Statement]:
+    """Give one sentence a server that is not lossless: how much, where, and the first suspect."""
+    servers: dict[str, list[dict[str, Any]]] = {}
+    for document in evidence.verdicts:
+        if document.get("verdict") == "violated":
+            servers.setdefault(server_of(document), []).append(document)
+    for name, documents in list(servers.items())[:MAX_SERVERS]:
+        first = documents[0]
+        chain = convictions.clean_chain(first, evidence)
+        cause = convictions.first_suspect(first, evidence)
+        yield Statement(
+            kind="violated",
+            text=f"Not lossless: {name}: {convictions.sizes_of(first)}"
+            + (f"; the chain arm of the same run, {server_of(chain)}, holds" if chain else "")
+            + (f"; first suspect: {cause}" if cause else "")
+            + f" (n = {count(len(documents), 'verdict')}; see Is it lossless?).",
+            rows=tuple(str(one["block_id"]) for one in documents if one.get("block_id")),
+        )
+    if len(servers) > MAX_SERVERS:
+        yield Statement(
+            kind="violated",
+            text=f"Not lossless either: {listed(list(servers)[MAX_SERVERS:])}.",
+        )
+
+
+def _extremes(evidence: Evidence, pairs: list[SpeedUp], items: list[Item]) -> Iterator[Statement]:
+    sound = [pair for pair in pairs if not pair.lossy]
+    decided = [pair for pair in sound if pair.decided and pair.ratio is not None]
     gains = [pair for pair in decided if (pair.ratio or 0) > 1]
     losses = [pair for pair in decided if (pair.ratio or 0) < 1]
     if gains:
-        best = max(gains, key=lambda pair: (not _violated(evidence, pair), pair.low or 0))
-        yield _extreme(evidence, best, f"Faster than `{evidence.control}`", len(gains), len(pairs))
+        best = max(gains, key=lambda pair: pair.low or 0)
+        words = f"Faster than `{evidence.control}` in {len(gains)}"
+        yield _extreme(evidence, best, words, len(sound), items)
     if losses:
         worst = min(losses, key=lambda pair: pair.high or 0)
-        yield _extreme(
-            evidence, worst, f"Slower than `{evidence.control}`", len(losses), len(pairs)
-        )
-    if pairs and not decided:
+        words = f"Slower than `{evidence.control}` in {len(losses)}"
+        yield _extreme(evidence, worst, words, len(sound), items)
+    lossy = [pair for pair in pairs if pair.lossy]
+    if lossy:
         yield Statement(
             kind="withheld",
-            text=f"No arm is said to be faster or slower: none of {count(len(pairs), 'comparison')}"
-            " excludes a ratio of 1.",
-            rows=tuple(pair.cell_id for pair in pairs),
+            text=f"The speeds of {count(len(lossy), 'cell')} rank nowhere, because the output is"
+            f" not lossless: {listed([pair.label for pair in lossy], most=3)}.",
+            rows=tuple(pair.cell_id for pair in lossy),
+        )
+    if sound and not decided:
+        yield Statement(
+            kind="withheld",
+            text=f"No arm is said to be faster or slower: none of {count(len(sound), 'comparison')}"
+            " without doubts excludes a ratio of 1.",
+            rows=tuple(pair.cell_id for pair in sound),
         )
 
 
-def _extreme(evidence: Evidence, pair: SpeedUp, words: str, n: int, of: int) -> Statement:
-    caution = " Its output is not lossless." if _violated(evidence, pair) else ""
+def _extreme(
+    evidence: Evidence, pair: SpeedUp, words: str, of: int, items: list[Item]
+) -> Statement:
     return Statement(
         kind="claim",
-        text=f"{words} in {n} of {count(of, 'comparison')}; the clearest is {pair.label}:"
+        text=f"{words} of {count(of, 'comparison')}; the clearest is {pair.label}:"
         f" {times(pair.ratio)}, 95 % interval {between(pair.low or 0, pair.high or 0)}"
         f" (n = {count(pair.n_trials, 'trial')} in"
-        f" {count(pair.n_launches, 'launch', 'launches')}).{caution}",
+        f" {count(pair.n_launches, 'launch', 'launches')}{doubts_of(evidence, pair, items)}).",
         rows=(pair.cell_id, str(pair.control_id)),
     )
-
-
-def _violated(evidence: Evidence, pair: SpeedUp) -> bool:
-    verdicts = evidence.trials[evidence.trials["cell_id"] == pair.cell_id]["lossless"]
-    return bool((verdicts == "violated").any())
 
 
 def _failed(evidence: Evidence) -> Iterator[Statement]:

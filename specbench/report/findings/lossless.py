@@ -5,8 +5,12 @@ from typing import Any
 
 from specbench.report.cells import plain
 from specbench.report.evidence import Evidence
+from specbench.report.findings import convictions
+from specbench.report.findings.convictions import server_of
 from specbench.report.numbers import show
 from specbench.report.statements import Kind, Section, Statement, Table, count, listed
+
+MAX_WITNESSES = 3
 
 WORDS = {
     "holds": "holds",
@@ -26,7 +30,7 @@ def section(evidence: Evidence) -> Section:
     statements: list[Statement] = []
     rows: list[tuple[Any, ...]] = []
     for document in evidence.verdicts:
-        statements.extend(_of_document(document))
+        statements.extend(_of_document(document, evidence))
         rows.extend(_claim_row(document, claim) for claim in document.get("claims", []))
     if not evidence.verdicts:
         statements.append(
@@ -38,21 +42,11 @@ def section(evidence: Evidence) -> Section:
             )
         )
     table = Table(
-        heads=(
-            "server",
-            "claim",
-            "verdict",
-            "temperature",
-            "concurrency",
-            "tokens",
-            "effect",
-            "95 % interval",
-            "p",
-            "method",
-        ),
+        heads=("server", "claim", "verdict", "temperature", "concurrency", "tokens",
+               "effects (the convicting one first)", "p", "method", "note"),
         rows=tuple(rows),
-        caption="Claims of the losslessness verdicts",
-    )
+        caption="Claims of the losslessness verdicts; each interval stands beside its effect",
+    )  # fmt: skip
     return Section(
         anchor="lossless",
         title="Is it lossless?",
@@ -62,70 +56,97 @@ def section(evidence: Evidence) -> Section:
     )
 
 
-def server_of(document: dict[str, Any]) -> str:
-    """Name the server of a verdict document."""
-    server = document.get("server") or {}
-    name = document.get("label") or server.get("speculative_algorithm") or server.get("algorithm")
-    return str(name or document.get("block_id") or server.get("url") or "the server")
-
-
 def _rows(document: dict[str, Any]) -> tuple[str, ...]:
     return tuple(str(document[key]) for key in ("trial_id", "block_id") if document.get(key))
 
 
-def _of_document(document: dict[str, Any]) -> Iterator[Statement]:
+def _of_document(document: dict[str, Any], evidence: Evidence) -> Iterator[Statement]:
     server, verdict = server_of(document), str(document.get("verdict"))
     claims = document.get("claims", [])
     tokens = sum(int(claim.get("n_tokens") or 0) for claim in claims)
+    seen = "" if verdict == "violated" else _resolution(document)
     yield Statement(
         kind=KINDS.get(verdict, "withheld"),
         text=f"{server}: losslessness {WORDS.get(verdict, verdict)}"
-        f" (n = {tokens:,} tokens in {count(len(claims), 'claim')}{_resolution(document)}).",
+        f" (n = {tokens:,} tokens in {count(len(claims), 'claim')}{seen}).",
         rows=_rows(document),
     )
+    yield from _causes(server, document, evidence)
     for claim in claims:
         if claim.get("verdict") == "violated":
-            yield Statement(kind="violated", text=_violation(server, claim), rows=_rows(document))
-    yield from _suspects(server, document)
-    for witness in document.get("witnesses", [])[:3]:
-        yield Statement(
-            kind="fact",
-            text=f"{server}: a reproduced wrong token: token {witness.get('token')} at position"
-            f" {witness.get('position')}, where the target's own first choice is"
-            f" {witness.get('target_argmax')}, {show(witness.get('margin_nat'))} nat above it.",
-            rows=_rows(document),
-            details=(str(witness.get("curl") or ""),),
-        )
+            yield Statement(
+                kind="doubt" if claim.get("known_gap") else "violated",
+                text=_violation(server, claim),
+                rows=_rows(document),
+            )
+    yield from _witnesses(server, document)
     for finding in document.get("integrity", []):
         yield Statement(
             kind="doubt",
             text=f"{server}: {finding.get('name')}: {finding.get('finding')}",
             rows=_rows(document),
         )
+    for note in convictions.notes_of(document):
+        yield Statement(kind="fact", text=f"{server}: {note}", rows=_rows(document))
     if verdict == "inconclusive":
         yield Statement(kind="withheld", text=_needed(server, document), rows=_rows(document))
 
 
+def _causes(server: str, document: dict[str, Any], evidence: Evidence) -> Iterator[Statement]:
+    """Say what the pattern points to, and what the other arms of the run add to it."""
+    chain = convictions.clean_chain(document, evidence)
+    if chain is not None:
+        yield Statement(
+            kind="violated",
+            text=f"{server} verifies trees and is violated, {server_of(chain)} verifies chains of"
+            " the same drafter and holds in the same run: a fault of the drafter, of positions or"
+            " of the commit of a chain would show in both. What only a tree has is"
+            f" {convictions.TREE_CAUSE}. Suspects that say so stand first.",
+            rows=(*_rows(document), *_rows(dict(chain))),
+        )
+    suspects = convictions.suspects_of(document, evidence)
+    if suspects:
+        yield Statement(
+            kind="fact",
+            text=f"{server}: the pattern points to {suspects[0]}."
+            + (" Further suspects, most likely first:" if len(suspects) > 1 else ""),
+            rows=_rows(document),
+            details=tuple(suspects[1:]),
+        )
+
+
+def _witnesses(server: str, document: dict[str, Any]) -> Iterator[Statement]:
+    witnesses = document.get("witnesses", [])
+    for number, witness in enumerate(witnesses[:MAX_WITNESSES], 1):
+        yield Statement(
+            kind="fact",
+            text=f"{server}: reproduced wrong token {number} of {len(witnesses)}: the server"
+            f" emitted token {witness.get('token')} at position {witness.get('position')}, where"
+            f" the target's own first choice is {witness.get('target_argmax')},"
+            f" {show(witness.get('margin_nat'))} nat above it. The command asks for one token"
+            f" after the same tokens: it shows the target's choice,"
+            f" {witness.get('target_argmax')}. The server must be running (see How to see it"
+            " again).",
+            rows=_rows(document),
+            details=(str(witness.get("curl") or ""),),
+        )
+
+
 def _violation(server: str, claim: dict[str, Any]) -> str:
-    effect, found = _effect(claim), _interval(claim)
-    interval = f", 95 % interval {found}" if found else ""
+    effects, note = convictions.effects_of(claim), str(claim.get("note") or "")
     p = f", p = {claim['p']:.1e}" if claim.get("p") is not None else ""
-    note = f" {claim['note']}" if claim.get("note") else ""
-    at = f"temperature {plain(claim.get('temperature'))}, concurrency {claim.get('concurrency')}"
-    return (
-        f"{server}: `{claim.get('name')}` is violated at {at}:"
-        f" {effect or 'see the note'}{interval}{p}"
-        f" (n = {int(claim.get('n_tokens') or 0):,} tokens, {claim.get('method')}).{note}"
+    gap = (
+        f" A documented upstream behaviour: {claim['known_gap']}." if claim.get("known_gap") else ""
     )
-
-
-def _effect(claim: dict[str, Any]) -> str:
-    return ", ".join(f"{name} {show(value)}" for name, value in (claim.get("effect") or {}).items())
-
-
-def _interval(claim: dict[str, Any]) -> str:
-    ends = claim.get("ci") or []
-    return f"[{', '.join(show(end) for end in ends)}]" if ends else ""
+    temperature = plain(claim.get("temperature"))
+    at = [f"temperature {temperature}"] if temperature is not None else []
+    at.append(f"concurrency {claim.get('concurrency')}")
+    return (
+        f"{server}: `{claim.get('name')}` is violated at {', '.join(at)}:"
+        f" {effects or note or 'no effect was recorded'}{p}"
+        f" (n = {int(claim.get('n_tokens') or 0):,} tokens, {claim.get('method')})."
+        f"{f' {note}.' if effects and note else ''}{gap}"
+    )
 
 
 def _resolution(document: dict[str, Any]) -> str:
@@ -135,18 +156,6 @@ def _resolution(document: dict[str, Any]) -> str:
         if name in RESOLUTION and value is not None
     ]
     return f"; smallest effects that would have been seen: {listed(told)}" if told else ""
-
-
-def _suspects(server: str, document: dict[str, Any]) -> Iterator[Statement]:
-    suspects = [str(one) for one in document.get("suspects") or []]
-    if suspects:
-        yield Statement(
-            kind="fact",
-            text=f"{server}: the pattern points to {listed(suspects)}.",
-            rows=_rows(document),
-        )
-    if document.get("findings"):
-        yield Statement(kind="fact", text=f"{server}: {document['findings']}", rows=_rows(document))
 
 
 def _needed(server: str, document: dict[str, Any]) -> str:
@@ -167,8 +176,8 @@ def _claim_row(document: dict[str, Any], claim: dict[str, Any]) -> tuple[Any, ..
         plain(claim.get("temperature")),
         claim.get("concurrency"),
         claim.get("n_tokens"),
-        _effect(claim) or None,
-        _interval(claim) or None,
+        convictions.effects_of(claim) or None,
         claim.get("p"),
         claim.get("method"),
+        "; ".join(str(claim[key]) for key in ("note", "known_gap") if claim.get(key)) or None,
     )

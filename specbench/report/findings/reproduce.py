@@ -3,9 +3,11 @@
 import platform
 import re
 import shlex
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from specbench.report.evidence import Evidence
+from specbench.report.findings.convictions import server_of
 from specbench.report.statements import Section, Statement, Table
 from specbench.version import __version__
 
@@ -26,6 +28,7 @@ def section(evidence: Evidence) -> Section:
         title="How to see it again",
         statements=(
             Statement(kind="fact", text="The commands:", details=commands),
+            *_relaunched(evidence),
             Statement(
                 kind="fact",
                 text="The matrix as it was run:",
@@ -35,6 +38,48 @@ def section(evidence: Evidence) -> Section:
         tables=(_versions(evidence), *_servers(evidence)),
         plots=("load_phases", "gpu"),
     )
+
+
+def _relaunched(evidence: Evidence) -> Iterator[Statement]:
+    """Give, for each arm that was verified, its launch command and the command that verifies."""
+    seen: set[str] = set()
+    for document in evidence.verdicts:
+        block, server = str(document.get("block_id")), server_of(document)
+        words = launch_words(evidence.launches.get(block) or {})
+        command = shlex.join(words)
+        if not words or command in seen:
+            continue
+        seen.add(command)
+        url = str((evidence.blocks.get(block) or {}).get("url") or "URL")
+        yield Statement(
+            kind="fact",
+            text=f"{server}: the verdict and its witnesses show again on a running server only."
+            f" Launch it on host `{document.get('host') or 'of the block'}`, wait until it"
+            " answers, then verify:",
+            rows=(block,),
+            details=(command, f"specbench verify --url {shlex.quote(url)} --budget quick"),
+        )
+
+
+def launch_words(launch: Mapping[str, Any]) -> list[str]:
+    """Give the environment and arguments of a launch as words of a shell, secrets left out."""
+    words = [str(word) for word in launch.get("argv") or ()]
+    hidden = [
+        "***" if number and _asks_secret(words[number - 1]) else _without_secret(word)
+        for number, word in enumerate(words)
+    ]
+    env = launch.get("env") or {}
+    told = [f"{name}={'***' if SECRET.search(name) else value}" for name, value in env.items()]
+    return ["env", *told, *hidden] if told and hidden else hidden
+
+
+def _asks_secret(word: str) -> bool:
+    return word.startswith("--") and "=" not in word and bool(SECRET.search(word))
+
+
+def _without_secret(word: str) -> str:
+    name, equals, _ = word.partition("=")
+    return f"{name}=***" if equals and SECRET.search(name) else word
 
 
 def _versions(evidence: Evidence) -> Table:

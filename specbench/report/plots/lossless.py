@@ -1,13 +1,18 @@
 """The losslessness dashboard: each claim's effect with its interval and its verdict."""
 
+import textwrap
 from math import log10
 from typing import Any
 
 from matplotlib.axes import Axes
 
 from specbench.report import theme
+from specbench.report.cells import plain
 from specbench.report.evidence import Source, evidence_of
-from specbench.report.findings.lossless import server_of
+from specbench.report.findings.convictions import by_tokens, effects_of, server_of
+
+EDGE = 20.0
+"""-log10 p at which the axis ends."""
 
 MARKS = {"holds": ("o", 3), "violated": ("X", 2), "inconclusive": ("D", 5)}
 
@@ -16,7 +21,8 @@ MARKS = {"holds": ("o", 3), "violated": ("X", 2), "inconclusive": ("D", 5)}
 def lossless(source: Source, axes: Axes | None = None) -> Axes:
     """Plot each claim: its evidence against losslessness, -log10 p, and its verdict by mark.
 
-    Claims without a p value sit at 0. Effects and intervals are in the table beside the plot.
+    A violated claim that wrong tokens convicted, and no p value, stands at the right edge; its
+    effects are written beside it. Other claims without a p value sit at 0.
     """
     evidence = evidence_of(source)
     claims = [
@@ -32,24 +38,45 @@ def lossless(source: Source, axes: Axes | None = None) -> Axes:
             [_strength(shown[i][1]) for i in rows], rows, marker=marker, ls="", ms=8,
             color=theme.current().series[colour], label=verdict,
         )  # fmt: skip
+    for row, (_, claim) in enumerate(shown):
+        if claim.get("verdict") == "violated":
+            axes.annotate(
+                _told(claim), (_strength(claim), row),
+                (-9, 0), textcoords="offset points", ha="right", va="center", fontsize=8,
+            )  # fmt: skip
     axes.set_yticks(range(len(shown)), [_name(server, claim) for server, claim in shown])
     axes.set_ylim(-0.6, max(len(shown), 1) - 0.4)
     axes.invert_yaxis()
-    axes.set_xlim(left=-0.3)
+    axes.set_xlim(left=-0.3, right=EDGE + 0.8)
     axes.set_xlabel("evidence against losslessness (-log10 p; cut at 20)")
     theme.legend(axes)
     tokens = sum(int(claim.get("n_tokens") or 0) for _, claim in claims)
-    theme.caption_axes(axes, f"n = {len(claims)} claims on {tokens:,} tokens.")
+    told = f"n = {len(claims)} claims on {tokens:,} tokens"
+    edge = "; at the right edge also what wrong tokens convict, without a p value"
+    convicted = any(c.get("verdict") == "violated" and by_tokens(c) for _, c in shown)
+    theme.caption_axes(axes, f"{told}{edge if convicted else ''}.")
     return axes
 
 
 def _name(server: str, claim: dict[str, Any]) -> str:
-    at = f"T={claim.get('temperature')}, c={claim.get('concurrency')}"
-    return f"{server}: {claim.get('name')}, {at}"
+    name, temperature = str(claim.get("name")), plain(claim.get("temperature"))
+    at = [f"T={temperature}"] if temperature is not None and "T=" not in name else []
+    if "concurrency" not in name:
+        at.append(f"c={claim.get('concurrency')}")
+    return ", ".join([f"{server}: {name}", *at])
+
+
+def _told(claim: dict[str, Any]) -> str:
+    """Give the convicting effect, else the count of the note, short enough for a plot."""
+    gap = "known upstream gap; " if claim.get("known_gap") else ""
+    told = effects_of(claim) or str(claim.get("note") or "")
+    return gap + textwrap.shorten(told.split(",", 1)[0].split(";", 1)[0], 44, placeholder=" ...")
 
 
 def _strength(claim: dict[str, Any]) -> float:
+    if claim.get("verdict") == "violated" and by_tokens(claim):
+        return EDGE
     p = claim.get("p")
     if p is None:
         return 0.0
-    return 20.0 if p <= 1e-20 else min(20.0, -log10(p))
+    return EDGE if p <= 10**-EDGE else min(EDGE, -log10(p))
