@@ -32,8 +32,14 @@ def write_findings(document: VerdictDocument, notes: Sequence[str] = ()) -> str:
 def _headline(document: VerdictDocument) -> str:
     verdict = _LINE[document.verdict]
     if document.verdict == "holds":
-        return f"**{verdict}** {_resolution(document)}"
+        return f"**{verdict}** {_resolution(document)}{_exceptions(document.claims)}"
     return f"**{verdict}**: {document.reason}"
+
+
+def _exceptions(claims: Sequence[Claim]) -> str:
+    """Say what a known upstream gap excepts from the verdict."""
+    gaps = [c.known_gap for c in claims if c.known_gap and c.verdict == "violated"]
+    return f" Except, as known upstream: {'; '.join(gaps)}." if gaps else ""
 
 
 def _resolution(document: VerdictDocument) -> str:

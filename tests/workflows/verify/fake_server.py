@@ -20,7 +20,7 @@ EOS = 1
 @dataclass
 class FakeServer:
     """`faults`: greedy_verify, batch_garbage, counters_lie, overrun, hot (temperature ignored),
-    no_top_p (ignored in verification).
+    no_top_p, no_min_p (ignored in verification).
 
     `lacks`: abilities that are refused. `dies_after`, `restarts_after`: requests. `target` picks
     the weights. Blocks of three tokens stand for verify rounds.
@@ -181,7 +181,7 @@ class FakeServer:
         if ask.top_k:
             p = np.where(p >= np.sort(p)[-ask.top_k], p, 0)
         p /= p.sum()
-        if ask.min_p:
+        if ask.min_p and not (verifying and "no_min_p" in self.faults):
             p = np.where(p >= ask.min_p * p.max(), p, 0)
         if ask.top_p < 1 and not (verifying and "no_top_p" in self.faults):
             order = np.argsort(-p)

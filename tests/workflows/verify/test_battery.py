@@ -96,6 +96,16 @@ def test_an_ignored_top_p_needs_a_few_requests_and_is_named() -> None:
     assert document.suspects == ["top_p is not applied in the verify path"]
 
 
+def test_a_known_upstream_gap_is_an_exception_and_ends_no_run() -> None:
+    options = replace(OPTIONS, fail_fast=True)
+
+    document = verify(FakeServer(faults=frozenset({"no_min_p"})), options)
+
+    assert document.verdict == "holds", document.findings
+    assert verdicts(document)["min_p"] == "violated"
+    assert "Except, as known upstream: min_p is ignored" in document.findings
+
+
 def test_integrity_findings_alone_give_status_one() -> None:
     document = verify(FakeServer(faults=frozenset({"counters_lie"})))
 
