@@ -1,5 +1,6 @@
 """A report before it has a format: findings, pictures and tables of one or more recordings."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,9 @@ TRIAL_COLUMNS = (
     ("tpot_ms_p50", "TPOT p50 (ms)"), ("accept_len", "accept_len"), ("step_ms", "step (ms)"),
     ("n_requests", "requests"), ("n_failed", "failed"),
 )  # fmt: skip
+
+
+SPEEDS = ("tok_s", "tok_s_user", "speedup")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,19 +76,15 @@ def _cells_table(evidence: Evidence) -> Table:
     rows = cell_rows(evidence)
     factors = ["algorithm", *(n for n in cells.varying(evidence.trials) if n != "algorithm")]
     lossy = cells.not_lossless(evidence.trials)
-
-    def speed(row: dict[str, Any], text: str) -> str:
-        return f"{text} (not lossless)" if row["cell_id"] in lossy and text != ABSENT else text
-
     return Table(
         heads=(*factors, "trials", "launches", "failed", "tok/s", "tok/s per user", "accept_len",
                "step (ms)", "speed-up", "lossless", "flags", "cell_id"),
         rows=tuple(
             (
                 *(row.get(name) for name in factors),
-                row["trials"], row["launches"], row["failed"], speed(row, show(row["tok_s"])),
-                speed(row, show(row["tok_s_user"])), show(row["accept_len"]), show(row["step_ms"]),
-                speed(row, times(row["speedup"])), row["lossless"], ", ".join(row["flags"]),
+                row["trials"], row["launches"], row["failed"], _measured(row, "tok_s", lossy),
+                _measured(row, "tok_s_user", lossy), show(row["accept_len"]), show(row["step_ms"]),
+                _measured(row, "speedup", lossy), row["lossless"], ", ".join(row["flags"]),
                 row["cell_id"],
             )
             for row in rows
@@ -94,9 +94,18 @@ def _cells_table(evidence: Evidence) -> Table:
     )  # fmt: skip
 
 
+def _measured(row: Mapping[Any, Any], name: str, lossy: frozenset[str]) -> str:
+    """Write a measurement; a speed of wrong output says so beside the number."""
+    value = cells.plain(row[name])
+    text = times(value) if name == "speedup" else show(value)
+    marked = name in SPEEDS and str(row["cell_id"]) in lossy and text != ABSENT
+    return f"{text} (not lossless)" if marked else text
+
+
 def _trials_table(trials: pd.DataFrame) -> Table:
     factors = ["algorithm", *(n for n in cells.varying(trials) if n != "algorithm")]
     records = trials.to_dict("records")
+    lossy = cells.not_lossless(trials)
     return Table(
         heads=("trial_id", *factors, "host", "block", "started", "status",
                *(label for _, label in TRIAL_COLUMNS), "flags", "reason"),
@@ -105,7 +114,7 @@ def _trials_table(trials: pd.DataFrame) -> Table:
                 row["trial_id"],
                 *(cells.plain(row[name]) for name in factors),
                 row["host"], row["block_id"], str(row["started_at"])[:19], row["status"],
-                *(show(cells.plain(row[name])) for name, _ in TRIAL_COLUMNS),
+                *(_measured(row, name, lossy) for name, _ in TRIAL_COLUMNS),
                 cells.plain(row["flags"]), cells.plain(row["reason"]),
             )
             for row in records

@@ -184,7 +184,12 @@ def test_doubts_that_hit_the_rows_of_a_claim_stand_in_its_sentence() -> None:
 
 
 def test_a_violated_claim_without_a_p_value_is_drawn_as_violated() -> None:
-    unknown = GREEDY | {"name": "top_p", "effect": {}, "temperature": None, "note": "19 of 252"}
+    unknown = GREEDY | {
+        "name": "top_p",
+        "effect": {},
+        "temperature": None,
+        "note": "19 of 252 tokens are forbidden",
+    }
 
     axes = lossless(_run(verdicts=[_tree(claims=[GREEDY, unknown])]))
     violated = next(line for line in axes.lines if line.get_label() == "violated")
@@ -192,7 +197,7 @@ def test_a_violated_claim_without_a_p_value_is_drawn_as_violated() -> None:
 
     assert list(violated.get_xdata()) == [20.0, 20.0]
     assert not any("None" in label for label in labels)
-    assert {"garbage_pct 7.90", "19 of 252"} <= {text.get_text() for text in axes.texts}
+    assert {"garbage_pct 7.90", "19 of 252 tokens"} <= {text.get_text() for text in axes.texts}
 
 
 def test_a_modelled_clock_is_said_first() -> None:

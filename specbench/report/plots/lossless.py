@@ -1,6 +1,6 @@
 """The losslessness dashboard: each claim's effect with its interval and its verdict."""
 
-import textwrap
+import re
 from math import log10
 from typing import Any
 
@@ -67,10 +67,11 @@ def _name(server: str, claim: dict[str, Any]) -> str:
 
 
 def _told(claim: dict[str, Any]) -> str:
-    """Give the convicting effect, else the count of the note, short enough for a plot."""
-    gap = "known upstream gap; " if claim.get("known_gap") else ""
-    told = effects_of(claim) or str(claim.get("note") or "")
-    return gap + textwrap.shorten(told.split(",", 1)[0].split(";", 1)[0], 44, placeholder=" ...")
+    """Give the convicting effect, else the count of wrong tokens, short enough for a plot."""
+    if claim.get("known_gap"):
+        return "known upstream gap"
+    counted = re.search(r"\d+ of \d+ tokens", str(claim.get("note") or ""))
+    return effects_of(claim).split(",", 1)[0].split(";", 1)[0] or (counted[0] if counted else "")
 
 
 def _strength(claim: dict[str, Any]) -> float:
