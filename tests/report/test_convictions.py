@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from specbench.report.dossier import assemble
 from specbench.report.evidence import Evidence
 from specbench.report.findings import compose
@@ -195,7 +197,7 @@ def test_a_violated_claim_without_a_p_value_is_drawn_as_violated() -> None:
     violated = next(line for line in axes.lines if line.get_label() == "violated")
     labels = [label.get_text() for label in axes.get_yticklabels()]
 
-    assert list(violated.get_xdata()) == [20.0, 20.0]
+    assert np.asarray(violated.get_xdata()).tolist() == [20.0, 20.0]
     assert not any("None" in label for label in labels)
     assert {"garbage_pct 7.90", "19 of 252 tokens"} <= {text.get_text() for text in axes.texts}
 
