@@ -27,7 +27,7 @@ def compose(evidence: Evidence) -> Findings:
             headline.section(evidence, pairs, items),
             lossless.section(evidence),
             speed.section(evidence, pairs, items),
-            speed.decomposition(pairs),
+            speed.decomposition(evidence, pairs, items),
             acceptance.section(evidence),
             speed.capacity(evidence),
             doubts.failures(evidence),

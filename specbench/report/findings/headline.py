@@ -138,7 +138,7 @@ def _extreme(
         text=f"{words} of {count(of, 'comparison')}; the clearest is {pair.label}:"
         f" {times(pair.ratio)}, 95 % interval {between(pair.low or 0, pair.high or 0)}"
         f" (n = {count(pair.n_trials, 'trial')} in"
-        f" {count(pair.n_launches, 'launch', 'launches')}{doubts_of(evidence, pair, items)}).",
+        f" {count(pair.n_launches, 'launch', 'launches')}{doubts_of(evidence, [pair], items)}).",
         rows=(pair.cell_id, str(pair.control_id)),
     )
 

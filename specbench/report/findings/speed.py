@@ -27,7 +27,7 @@ WHOLE_RUN = "C9"
 
 def section(evidence: Evidence, pairs: list[SpeedUp], items: list[Item]) -> Section:
     """Say which arms are faster than their control, by how much, and up to which load."""
-    statements = [*_ratios(evidence, pairs, items), *_crossovers(pairs)]
+    statements = [*_ratios(evidence, pairs, items), *_crossovers(evidence, pairs, items)]
     return Section(
         anchor="speed",
         title="Is it faster?",
@@ -39,11 +39,11 @@ def section(evidence: Evidence, pairs: list[SpeedUp], items: list[Item]) -> Sect
     )
 
 
-def doubts_of(evidence: Evidence, pair: SpeedUp, items: list[Item]) -> str:
-    """Name, for the sentence of a comparison, the found mistakes that hit its rows."""
-    both = {pair.cell_id, str(pair.control_id)}
-    trials = evidence.trials[evidence.trials["cell_id"].isin(list(both))]
-    own = both | {str(trial) for trial in trials["trial_id"]}
+def doubts_of(evidence: Evidence, pairs: list[SpeedUp], items: list[Item]) -> str:
+    """Name, for a sentence about comparisons, the found mistakes that hit its rows."""
+    compared = {cell for pair in pairs for cell in (pair.cell_id, str(pair.control_id))}
+    trials = evidence.trials[evidence.trials["cell_id"].isin(list(compared))]
+    own = compared | {str(trial) for trial in trials["trial_id"]}
     raised = cells.flags_of(trials["flags"])
     told = []
     for item in items:
@@ -64,7 +64,8 @@ def _ratios(evidence: Evidence, pairs: list[SpeedUp], items: list[Item]) -> Iter
         yield Statement(
             kind="claim",
             text=f"{count(len(equal), 'cell')} as fast as `{evidence.control}`: the whole 95 %"
-            f" interval lies within 2 % (n = {sum(p.n_trials for p in equal)} trials):"
+            f" interval lies within 2 % (n = {sum(p.n_trials for p in equal)} trials"
+            f"{doubts_of(evidence, equal, items)}):"
             f" {listed([pair.label for pair in equal])}.",
             rows=tuple(pair.cell_id for pair in equal),
         )
@@ -120,12 +121,12 @@ def _claim(evidence: Evidence, pair: SpeedUp, items: list[Item]) -> Statement:
         text=f"{pair.label} is {word} than `{evidence.control}`: {times(pair.ratio)} of its tok_s,"
         f" 95 % interval {between(pair.low or 0, pair.high or 0)} (n ="
         f" {count(pair.n_trials, 'trial')} in {count(pair.n_launches, 'launch', 'launches')}"
-        f"{resting}{doubts_of(evidence, pair, items)}).",
+        f"{resting}{doubts_of(evidence, [pair], items)}).",
         rows=(pair.cell_id, str(pair.control_id)),
     )
 
 
-def _crossovers(pairs: list[SpeedUp]) -> Iterator[Statement]:
+def _crossovers(evidence: Evidence, pairs: list[SpeedUp], items: list[Item]) -> Iterator[Statement]:
     for (server, asked), series in _by_server(pairs).items():
         load = "concurrency" if series[0].levels.get("concurrency") is not None else "rate"
         decided = sorted((p for p in series if p.decided), key=lambda p: p.levels[load])
@@ -141,7 +142,8 @@ def _crossovers(pairs: list[SpeedUp]) -> Iterator[Statement]:
                 f" {between(low.low or 0, low.high or 0)}) and"
                 f" {cells.show_level(high.levels[load])} ({times(high.ratio)}"
                 f" {between(high.low or 0, high.high or 0)}; n ="
-                f" {count(low.n_trials + high.n_trials, 'trial')}).",
+                f" {count(low.n_trials + high.n_trials, 'trial')}"
+                f"{doubts_of(evidence, [low, high], items)}).",
                 rows=(low.cell_id, high.cell_id),
             )
         elif len(series) > 1 and gains and len(gains) == len(series):
@@ -151,7 +153,8 @@ def _crossovers(pairs: list[SpeedUp]) -> Iterator[Statement]:
                 text=f"{where}: faster at all {len(series)} measured levels of {load}; the last is"
                 f" {cells.show_level(last.levels[load])} ({times(last.ratio)}"
                 f" {between(last.low or 0, last.high or 0)}; n ="
-                f" {count(last.n_trials, 'trial')}). Beyond it nothing was measured.",
+                f" {count(last.n_trials, 'trial')}{doubts_of(evidence, gains, items)})."
+                " Beyond it nothing was measured.",
                 rows=tuple(pair.cell_id for pair in gains),
             )
 
@@ -204,7 +207,7 @@ def _table(pairs: list[SpeedUp]) -> Table:
     )  # fmt: skip
 
 
-def decomposition(pairs: list[SpeedUp]) -> Section:
+def decomposition(evidence: Evidence, pairs: list[SpeedUp], items: list[Item]) -> Section:
     """Say where a speed-up came from, and where acceptance was lost again."""
     statements = []
     told = [pair for pair in pairs if pair.accept_ratio and pair.step_ratio and pair.ratio]
@@ -217,6 +220,7 @@ def decomposition(pairs: list[SpeedUp]) -> Section:
             else f"{times(pair.ratio)} without an interval"
         )
         sound = pair.low is not None and not pair.lossy and not pair.doubts
+        hit = doubts_of(evidence, [pair], items) if sound else ""
         asides = (["not lossless"] if pair.lossy else []) + list(pair.doubts)
         doubt = f" No claim: {'; '.join(asides)}." if asides else ""
         lost = " The longer step ate the gain." if (pair.low or 0) <= 1 < pair.accept_ratio else ""
@@ -226,7 +230,7 @@ def decomposition(pairs: list[SpeedUp]) -> Section:
                 text=f"{pair.label}: accept_len {times(pair.accept_ratio)} of the control's, step"
                 f" time {times(pair.step_ratio)}; their quotient is"
                 f" {times(pair.accept_ratio / pair.step_ratio)}, and tok_s came to {outcome}"
-                f" (n = {count(pair.n_trials, 'trial')}).{lost}{doubt}",
+                f" (n = {count(pair.n_trials, 'trial')}{hit}).{lost}{doubt}",
                 rows=(pair.cell_id, str(pair.control_id)),
             )
         )
