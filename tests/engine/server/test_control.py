@@ -165,9 +165,11 @@ def test_prompts_and_answers_that_do_not_fit_are_refused(serve: Start) -> None:
 
 
 def test_a_full_queue_is_refused(serve: Start) -> None:
-    caps = ("--max-running-requests", "1", "--max-queued-requests", "1", "--time-scale", "8")
+    caps = ("--max-running-requests", "1", "--max-queued-requests", "1", "--time-scale", "2")
     with serve(*caps) as engine:
-        threads = in_background(engine, 2, sampling_params=LONG)
+        threads = in_background(engine, 1, sampling_params=LONG, rid="runs")
+        eventually(lambda: load(engine)["num_running_reqs"] == 1)
+        threads += in_background(engine, 1, sampling_params=LONG, rid="waits")
         eventually(lambda: load(engine)["num_waiting_reqs"] == 1)
 
         refused = engine.post("/generate", _body("word", {"max_new_tokens": 1}))

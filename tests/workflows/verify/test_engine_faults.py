@@ -18,7 +18,7 @@ TREE = SpeculationConfig.ddtree(budget=16, topk=4)
 SMALL = replace(
     BUDGETS["quick"],
     margins=SampledMargins(t_eff_pct=30.0, excess_greedy_pct=20.0, garbage_pct=0.5),
-    sampled=((S1, 1300), (HOT, 700)),
+    sampled=((S1, 2200), (HOT, 1200)),
     length=48,
     batched=16,
     kernel=12,
