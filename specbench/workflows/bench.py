@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from specbench.model.host import Host
 from specbench.model.load import Dataset
 from specbench.model.matrix import Matrix
+from specbench.model.plan import Block
 from specbench.model.service import LoadFailure
 from specbench.recording import Writer
 from specbench.workflows.lab import Lab
@@ -30,3 +32,13 @@ class Bench:
     lab: Lab
     stopped: Callable[[], bool]
     kept_block: str | None = None
+
+
+def server_identity(block: Block, version: str | None = None) -> dict[str, Any]:
+    """Say in a sealed trial which server it was measured on; `version` where it was told."""
+    known = {} if version is None else {"version": version}
+    return {
+        "fingerprint": block.spec.fingerprint,
+        "speculative": block.spec.speculative,
+        "model_path": block.spec.model_path,
+    } | known

@@ -21,7 +21,7 @@ from specbench.model.event import (
 from specbench.model.plan import Block, Trial
 from specbench.model.service import LoadFailure
 from specbench.recording import SealedTrial, utc_now
-from specbench.workflows.bench import Bench, ServerDied
+from specbench.workflows.bench import Bench, ServerDied, server_identity
 from specbench.workflows.client import client_facts
 from specbench.workflows.trial import measure
 from specbench.workflows.verification import verify_trial
@@ -143,11 +143,7 @@ def _give_up(
                 reason=failure.cause,
                 started_at=now,
                 ended_at=now,
-                server={
-                    "fingerprint": block.spec.fingerprint,
-                    "speculative": block.spec.speculative,
-                    "model_path": block.spec.model_path,
-                },
+                server=server_identity(block),
             )
         )
         yield TrialFinished(trial=trial, status="failed", reason=failure.cause)

@@ -20,7 +20,6 @@ from specbench.model.load import (
     Dataset,
     DriveJob,
     DriveReport,
-    RequestRecord,
     Sampling,
     Stop,
     Target,
@@ -30,6 +29,7 @@ from specbench.model.plan import LaunchSpec
 from specbench.planning.shrink import FREE_FACTORS, FreeFactor
 from specbench.workflows.isolate import Probed, Settings
 from specbench.workflows.lab import Lab, drives_remotely
+from specbench.workflows.trial import read_requests
 from specbench.workflows.verify.battery import verdict_of
 from specbench.workflows.verify.options import VerifyOptions
 
@@ -185,8 +185,7 @@ def _measure(bench: Bench, server: Server, spec: LaunchSpec, settings: Settings)
         report = next(
             e for e in bench.lab.drive(bench.host, job, sink) if isinstance(e, DriveReport)
         )
-        decode = msgspec.json.Decoder(RequestRecord).decode
-        records = [decode(line) for line in sink.read_bytes().splitlines() if line.strip()]
+        records = read_requests(sink)
     return summarise(records, report, speculative=spec.speculative)
 
 

@@ -29,7 +29,7 @@ from specbench.model.service import LoadFailure
 from specbench.recording import SealedTrial, utc_now
 from specbench.remote.http import ControlClient
 from specbench.sglang import identity
-from specbench.workflows.bench import Bench, ServerDied
+from specbench.workflows.bench import Bench, ServerDied, server_identity
 from specbench.workflows.client import client_facts
 from specbench.workflows.lab import drives_remotely
 
@@ -175,12 +175,7 @@ def _sealed(
         workload=msgspec.to_builtins(workload)
         | {"dataset_sha256": bench.datasets[workload.dataset].sha256},
         client=client,
-        server={
-            "fingerprint": block.spec.fingerprint,
-            "speculative": block.spec.speculative,
-            "model_path": block.spec.model_path,
-            "version": service.facts.version,
-        },
+        server=server_identity(block, service.facts.version),
         flags=flags,
         row=row,
         row_version=SUMMARY_VERSION,

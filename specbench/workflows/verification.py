@@ -17,7 +17,7 @@ from specbench.model.event import (
 from specbench.model.plan import Block, Trial
 from specbench.model.verdict import VerdictDocument
 from specbench.recording import SealedTrial, utc_now
-from specbench.workflows.bench import Bench, ServerDied
+from specbench.workflows.bench import Bench, ServerDied, server_identity
 from specbench.workflows.client import client_facts
 from specbench.workflows.verify.events import StageFinished, StageStarted, VerdictReady, VerifyEvent
 from specbench.workflows.verify.options import VerifyOptions
@@ -62,12 +62,7 @@ def verify_trial(
         ended_at=utc_now(),
         duration_s=time.monotonic() - clock,
         client=client_facts(),
-        server={
-            "fingerprint": block.spec.fingerprint,
-            "speculative": block.spec.speculative,
-            "model_path": block.spec.model_path,
-            "version": service.facts.version,
-        },
+        server=server_identity(block, service.facts.version),
     )
     bench.writer.seal(sealed)
     yield TrialFinished(trial=trial, status=sealed.status, reason=sealed.reason)
