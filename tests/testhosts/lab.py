@@ -50,16 +50,16 @@ class TestHost:
     def __init__(self, folder: Path, number: int, shared: Sequence[Path] = ()) -> None:
         self.name = f"h{number}"
         self.folder = folder / self.name
-        self.address = f"{NETWORK}.{number}.2"
-        self._gateway = f"{NETWORK}.{number}.1"
-        self._link = f"sbt{number}"
-        self._netns = f"specbench-{os.getpid()}-{number}"
+        self.address = ""  # known once the network is made: hosts of several labs live side by side
+        self._link = ""
+        self._netns = f"specbench-{uuid.uuid4().hex[:12]}"
         self._init: subprocess.Popen[bytes] | None = None
         self._lab = folder
         self._shared = [str(path) for path in shared]
 
     def create(self) -> None:
-        """Make disk, keys and network."""
+        """Make network, disk and keys."""
+        self._make_network()
         disk = self.folder / "disk"
         disk.mkdir(parents=True)
         _run("mount", "-t", "tmpfs", "-o", "size=256m", "tmpfs", str(disk))
@@ -78,7 +78,6 @@ class TestHost:
             known.write(f"{self.address} {public}")
         with (self._lab / "ssh_config").open("a") as config:
             config.write(CLIENT.format(name=self.name, address=self.address, folder=self._lab))
-        self._make_network()
 
     def boot(self) -> None:
         """Boot, and wait until sshd answers."""
@@ -144,7 +143,8 @@ class TestHost:
         self.power_off()
         _run("umount", "-l", str(self.folder / "disk"), check=False)
         _run("ip", "netns", "del", self._netns, check=False)
-        _run("ip", "link", "del", self._link, check=False)
+        if self._link:
+            _run("ip", "link", "del", self._link, check=False)
         deadline = time.monotonic() + 5.0
         for group in _cgroups(self._netns):
             # The last processes are still being buried; their folder is busy until then.
@@ -157,12 +157,30 @@ class TestHost:
     def _make_network(self) -> None:
         inside = ("ip", "-n", self._netns)
         _run("ip", "netns", "add", self._netns)
-        _run("ip", "link", "add", self._link, "type", "veth", "peer", "eth0", "netns", self._netns)
-        _run("ip", "addr", "add", f"{self._gateway}/30", "dev", self._link)
+        number = self._add_link()
+        self.address = f"{NETWORK}.{number}.2"
+        _run("ip", "addr", "add", f"{NETWORK}.{number}.1/30", "dev", self._link)
         _run("ip", "link", "set", self._link, "up")
         _run(*inside, "addr", "add", f"{self.address}/30", "dev", "eth0")
         for device in ("eth0", "lo"):
             _run(*inside, "link", "set", device, "up")
+
+    def _add_link(self) -> int:
+        """Take the first number that no other lab of this machine has; the kernel is the judge."""
+        refused = ""
+        for number in range(1, 255):
+            link = f"sbt{number}"
+            words = ("ip", "link", "add", link, "type", "veth")
+            try:
+                _run(*words, "peer", "eth0", "netns", self._netns)
+            except RuntimeError as error:
+                refused = str(error)
+                if "File exists" in refused:
+                    continue
+                raise
+            self._link = link
+            return number
+        raise RuntimeError(f"no number is left for a test host: {refused}")
 
     def _answers(self) -> bool:
         with contextlib.suppress(OSError), socket.create_connection((self.address, 22), 1) as probe:
