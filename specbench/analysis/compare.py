@@ -58,7 +58,7 @@ def compare(
     known = _with(_metric(metric), allowances or Allowances())
     if where is not None:
         trials = trials[[where(levels) for levels in level_rows(trials)]]
-    trials = trials.reset_index(drop=True)
+    trials = _quick(trials.reset_index(drop=True))
     arms = [arm(side, trials) if isinstance(side, str) else side for side in (a, b)]
     matching = match(trials, arms[0], arms[1], allow=allow)
     guarded = [
@@ -77,6 +77,12 @@ def compare(
 
 def _metric(name: str) -> Metric:
     return metric(name)
+
+
+def _quick(trials: pd.DataFrame) -> pd.DataFrame:
+    """Hold texts as plain objects: rows are picked hundreds of times, which Arrow is slow at."""
+    texts = [str(name) for name in trials.select_dtypes("string").columns]
+    return trials.astype(dict.fromkeys(texts, object))
 
 
 def _with(metric: Metric, allowances: Allowances) -> Metric:

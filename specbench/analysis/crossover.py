@@ -1,6 +1,5 @@
 """Where the faster arm changes with concurrency, from measured points only."""
 
-import itertools
 import math
 from collections.abc import Sequence
 
@@ -49,11 +48,11 @@ def crossover(
         return None
     place = np.log2([c for c, _ in known])
     values = np.array([effect.value for _, effect in known])
-    at = _crossing(place, values)
+    at = next(iter(_crossings(place, values[np.newaxis])), None)
     random = np.random.default_rng(seed)
     noise = np.array([random.standard_t(min(e.df, 1e6), DRAWS) * e.se for _, e in known]).T
-    drawn = [x for row in values + noise if (x := _crossing(place, row)) is not None]
-    low, high = np.quantile(drawn, [0.025, 0.975]) if drawn else (None, None)
+    drawn = _crossings(place, values + noise)
+    low, high = np.quantile(drawn, [0.025, 0.975]) if len(drawn) else (None, None)
     first, last = known[0][0], known[-1][0]
     return Crossover(
         levels=levels,
@@ -68,12 +67,14 @@ def crossover(
     )
 
 
-def _crossing(place: NDArray[np.float64], values: NDArray[np.float64]) -> float | None:
-    """First change of sign, by linear interpolation."""
-    for (x0, y0), (x1, y1) in itertools.pairwise(zip(place, values, strict=True)):
-        if y0 * y1 < 0:
-            return float(x0 + (x1 - x0) * y0 / (y0 - y1))
-    return None
+def _crossings(place: NDArray[np.float64], rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """First change of sign of each row that has one, by linear interpolation."""
+    changes = rows[:, :-1] * rows[:, 1:] < 0
+    crossing = np.flatnonzero(changes.any(axis=1))
+    left = changes[crossing].argmax(axis=1)
+    y0, y1 = rows[crossing, left], rows[crossing, left + 1]
+    at: NDArray[np.float64] = place[left] + (place[left + 1] - place[left]) * y0 / (y0 - y1)
+    return at
 
 
 def _reading(at: float | None, values: NDArray[np.float64], first: float, last: float) -> str:

@@ -5,15 +5,16 @@ import math
 import msgspec
 import pandas as pd
 
-from specbench.analysis.noise_floor import launches_of
 from specbench.stats.effect import Effect
-from specbench.stats.nesting import Allowance, launch_effect
+from specbench.stats.nesting import Allowance, Launches, launch_effect
 
 ACCEPTANCE = Allowance(sd=0.003, df=3.0, source="default: 0.3 % in accept_len between launches")
 """Acceptance depends on texts, not on clocks: near-tie flips after a restart move it a little."""
 
 ACCEPTANCE_TRIAL = Allowance(sd=0.002, df=3.0, source="default: 0.2 % in accept_len between trials")
 
+
+PARTS = ("tok_s", "accept_len", "step_rate", "remainder")
 
 WORTH = 0.03
 """A gain in acceptance below 3 % is not worth a sentence on where it went."""
@@ -53,16 +54,16 @@ def decompose(
     None where accept_len or step_ms was not measured on a side.
     """
     parts = [_parts(side) for side in (a, b)]
-    if any(part.empty for part in parts):
+    if not all(part["tok_s"] for part in parts):
         return None
     effects = {
         name: launch_effect(
-            launches_of(parts[0], name),
-            launches_of(parts[1], name),
+            parts[0][name],
+            parts[1][name],
             restart=ACCEPTANCE if name == "accept_len" else restart,
             trial=ACCEPTANCE_TRIAL if name == "accept_len" else trial,
         )
-        for name in ("tok_s", "accept_len", "step_rate", "remainder")
+        for name in PARTS
     }
     return Decomposition(
         speedup=factor(effects["tok_s"]),
@@ -81,12 +82,18 @@ def factor(effect: Effect) -> Factor:
     return Factor(ratio=effect.ratio, low=low, high=high)
 
 
-def _parts(trials: pd.DataFrame) -> pd.DataFrame:
-    names = ["block_id", "tok_s", "accept_len", "step_ms"]
-    known = trials[names].dropna()
-    known = known[(known["tok_s"] > 0) & (known["step_ms"] > 0) & (known["accept_len"] > 0)]
-    rate = 1000.0 / known["step_ms"]
-    return known.assign(step_rate=rate, remainder=known["tok_s"] / (known["accept_len"] * rate))
+def _parts(trials: pd.DataFrame) -> dict[str, Launches]:
+    """Log of each part by launch and trial, of the rows in which all three were measured."""
+    names = ("block_id", "tok_s", "accept_len", "step_ms")
+    logs: dict[str, dict[str, list[float]]] = {name: {} for name in PARTS}
+    for block, *row in zip(*(trials[name].tolist() for name in names), strict=True):
+        if not all(value is not None and value > 0 for value in row):  # NaN is not above 0
+            continue
+        speed, accept, step = row
+        rate = 1000.0 / step
+        for name, value in zip(PARTS, (speed, accept, rate, speed / (accept * rate)), strict=True):
+            logs[name].setdefault(block, []).append(math.log(value))
+    return {name: [of[block] for block in sorted(of)] for name, of in logs.items()}
 
 
 def _reading(effects: dict[str, Effect]) -> str:

@@ -63,11 +63,11 @@ def _of_host(host: str, trials: pd.DataFrame, metric: str) -> NoiseFloor:
 
 def launches_of(trials: pd.DataFrame, column: str) -> Launches:
     """Return the log of a column by launch and trial, of the rows that have a positive value."""
-    known = trials[trials[column] > 0]
-    return [
-        [math.log(value) for value in rows[column].tolist()]
-        for _, rows in known.groupby("block_id", sort=True)
-    ]
+    logs: dict[str, list[float]] = {}
+    for block, value in zip(trials["block_id"].tolist(), trials[column].tolist(), strict=True):
+        if value is not None and value > 0:  # NaN is not above 0
+            logs.setdefault(block, []).append(math.log(value))
+    return [logs[block] for block in sorted(logs)]
 
 
 def restart_allowance(floors: Iterable[NoiseFloor], default: Allowance = RESTART) -> Allowance:
