@@ -11,7 +11,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """One claim with its method, sample size, effect and interval.
 
     `known_gap` names a documented upstream behaviour that explains a violation in full: such a
-    claim is shown and set aside. `profile` is Z by place within the verify round.
+    claim is shown and set aside. `profile` is Z by place within the verify round. `finding` says
+    in words what convicts a violated claim: its size, what losslessness allows, and on how much.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     ci: list[float] = []
     note: str = ""
     known_gap: str = ""
+    finding: str = ""
     profile: dict[str, float] = {}
 
 

@@ -31,7 +31,8 @@ class Evidence:
     requests, taken only where the first one was small. `log_wealth` is the largest log E of the
     e-process. `fails` describes a deterministic check that failed, `fails_again` whether it failed
     once more on fresh requests. `gap` says that a documented upstream behaviour explains all of
-    it. `stage` is the column of the diagnosis table; `lacking` why the claim cannot hold.
+    it. `stage` is the column of the diagnosis table; `lacking` why the claim cannot hold. `seen`
+    says what each test measured, in words ("witness" and "e-process" are keys of it as well).
     """
 
     name: str
@@ -52,6 +53,7 @@ class Evidence:
     fails_again: bool = False
     gap: str = ""
     note: str = ""
+    seen: dict[str, str] = field(default_factory=dict)
 
     def effect(self, name: str) -> Effect | None:
         """Return the effect of that name, or None."""

@@ -8,12 +8,14 @@ instead of p - q, say), and its two-sample form needs no model of temperature or
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import stats
 
+from specbench.analysis.lossless.sizes import shift_size
 from specbench.analysis.lossless.tokens import Floats, Ints, ScoredTokens
 
 # Verify and prefill kernels differ by numerical noise that is frozen with the context and would
@@ -38,13 +40,17 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class FrozenResult:
-    """Summed chi-squared over contexts against its noncentral null."""
+    """Summed chi-squared over contexts against its noncentral null.
+
+    `worst` is the context with the smallest p of its own, `shift` says what moved there.
+    """
 
     p: float | None
     statistic: float
     df: int
     n: int
     worst: tuple[int, float]
+    shift: str = ""
 
 
 def find_contexts(
@@ -97,7 +103,14 @@ def one_sample(contexts: Sequence[Context], draws: Sequence[Sequence[int]]) -> F
         probs = np.append(context.probs, max(1 - context.probs.sum(), 0.0))
         parts.append(_pearson(observed, probs * len(drawn)))
     # Only the draws' kernel differs from the known distribution's.
-    return _pool(parts, [len(d) * NOISE_NAT**2 for d in draws], sum(map(len, draws)))
+    found = _pool(parts, [len(d) * NOISE_NAT**2 for d in draws], sum(map(len, draws)))
+    worst = found.worst[0]
+    if worst < 0:
+        return found
+    due = {
+        int(i): float(p) for i, p in zip(contexts[worst].ids, contexts[worst].probs, strict=True)
+    }
+    return replace(found, shift=_shift(worst, draws[worst], due))
 
 
 def two_sample(
@@ -109,7 +122,23 @@ def two_sample(
         parts.append(_homogeneity(left, right))
         harmonic = len(left) * len(right) / max(len(left) + len(right), 1)
         noise.append(harmonic * NOISE_NAT**2)
-    return _pool(parts, noise, sum(map(len, verified)) + sum(map(len, prefilled)))
+    found = _pool(parts, noise, sum(map(len, verified)) + sum(map(len, prefilled)))
+    worst = found.worst[0]
+    if worst < 0:
+        return found
+    own = prefilled[worst]
+    due = {token: count / len(own) for token, count in Counter(own).items()}
+    return replace(found, shift=_shift(worst, verified[worst], due))
+
+
+def _shift(context: int, drawn: Sequence[int], due: Mapping[int, float]) -> str:
+    """Name the token whose share of the draws is farthest from its due."""
+    counts, n = Counter(drawn), len(drawn)
+    names = sorted({*counts, *(token for token, p in due.items() if p > 0)})
+    if not names or not n:
+        return ""
+    token = max(names, key=lambda name: abs(counts[name] / n - due.get(name, 0.0)))
+    return shift_size(context, token, counts[token] / n, due.get(token, 0.0), n)
 
 
 def _pearson(observed: Floats, expected: Floats) -> tuple[float, int]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from specbench.analysis.lossless import scores
+from specbench.analysis.lossless import scores, sizes
 from specbench.analysis.lossless.evidence import Effect, Evidence
 from specbench.analysis.lossless.shaping import Atoms, Filters, shape, support_violations
 from specbench.analysis.lossless.tokens import Bools, Ints, ScoredTokens
@@ -46,6 +46,8 @@ def examine(
     likelihood = scores.log_likelihood(atoms)
     unlumped = good.logp[atoms.row] if filters == Filters() else None
     bet = wealth(atoms, unlumped, vocab, alpha)
+    effects = _effects(atoms, likelihood, filters, int(bad.sum()), len(tokens), margins)
+    tests, seen = _tests(good, atoms, likelihood, stop_ids, seed)
     evidence = Evidence(
         name=f"sampled {label(filters)}",
         stage=_stage(filters),
@@ -53,11 +55,18 @@ def examine(
         n_tokens=len(tokens),
         concurrency=0,
         temperature=filters.temperature,
-        tests=_tests(good, atoms, likelihood, stop_ids, seed),
+        tests=tests,
         log_wealth=bet.log_max,
-        effects=_effects(atoms, likelihood, filters, int(bad.sum()), len(tokens), margins),
+        effects=effects,
         profile=scores.profile(likelihood, good.round_index[atoms.row]),
         note=f"best bet: {bet.best}" if bet.crossed_at else "",
+        seen={
+            **seen,
+            "log-likelihood": sizes.temperature_size(effects[0], filters.temperature),
+            "favourite": sizes.greedy_size(effects[1]),
+            "e-process": f"the bet on '{bet.best}' multiplied its stake by e^{bet.log_max:.0f}",
+            "witness": f"{int(bad.sum())} of {len(tokens)} tokens are excluded by {label(filters)}",
+        },
     )
     return evidence, bad
 
@@ -74,20 +83,33 @@ def label(filters: Filters) -> str:
 
 def _tests(
     tokens: ScoredTokens, atoms: Atoms, likelihood: scores.Score, stops: frozenset[int], seed: int
-) -> dict[str, float]:
+) -> tuple[dict[str, float], dict[str, str]]:
+    """Return the p-values by test, and what each of these tests saw, in words."""
     uniforms = scores.pit(atoms, np.random.default_rng(seed))
+    tail, stop_rank = scores.tail(atoms), _stop_rank(tokens, atoms, stops)
+    stop = scores.stop_token(atoms, stop_rank)
+    in_tail = int((atoms.chosen == atoms.probs.shape[1] - 1).sum())
+    stopped = int(((atoms.chosen == stop_rank) & (stop_rank >= 0)).sum())
     found: dict[str, float | None] = {
         "log-likelihood": likelihood.p,
         "favourite": scores.favourite(atoms).p,
-        "tail": scores.tail(atoms).p,
+        "tail": tail.p,
         "ranks": scores.rank_table(atoms),
         "PIT": scores.pit_uniformity(uniforms),
-        "stop token": scores.stop_token(atoms, _stop_rank(tokens, atoms, stops)).p,
+        "stop token": stop.p,
+    }
+    seen = {
+        "tail": sizes.count_size("a token beyond the known ranks came", tail, in_tail),
+        "ranks": sizes.rank_size(atoms),
+        "PIT": sizes.pit_size(uniforms),
+        "stop token": sizes.count_size("a stop token came", stop, stopped),
     }
     if len(atoms) > 500:
         for lag in (1, 2, 3):
-            found[f"serial {lag}"] = scores.serial(atoms, uniforms, lag).p
-    return {name: p for name, p in found.items() if p is not None}
+            score = scores.serial(atoms, uniforms, lag)
+            found[f"serial {lag}"] = score.p
+            seen[f"serial {lag}"] = sizes.serial_size(score, lag)
+    return {name: p for name, p in found.items() if p is not None}, seen
 
 
 def _stop_rank(tokens: ScoredTokens, atoms: Atoms, stops: frozenset[int]) -> Ints:

@@ -117,7 +117,7 @@ def rank_table(atoms: Atoms) -> float | None:
     Chi-squared with the exact covariance sum(diag(e) - e e'); cells with variance below 3 are
     dropped. None where fewer than two cells remain.
     """
-    expected, observed = _rank_cells(atoms)
+    expected, observed = rank_cells(atoms)
     covariance = np.diag(expected.sum(axis=0)) - expected.T @ expected
     keep = np.diag(covariance) >= 3.0
     if keep.sum() < 2:
@@ -182,7 +182,8 @@ def profile(score: Score, round_index: Ints, depth: int = 8) -> dict[int, float]
     }
 
 
-def _rank_cells(atoms: Atoms) -> tuple[Floats, Floats]:
+def rank_cells(atoms: Atoms) -> tuple[Floats, Floats]:
+    """Return expected and observed counts (n, cells) of ranks {1, 2, 3-4, 5-8, 9-K, tail}."""
     edges = np.array([0, 1, 2, 4, 8])
     last = atoms.probs.shape[1] - 1
     starts = np.append(edges[edges < last], last)

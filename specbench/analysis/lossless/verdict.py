@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from specbench.analysis.lossless.evidence import Effect, Evidence
+from specbench.analysis.lossless.sizes import decisive
 from specbench.model.verdict import Claim, VerdictName
 from specbench.stats.counts import poisson_upper
 
@@ -37,17 +39,21 @@ def suspicious(evidence: Evidence, share: float, bar: float) -> bool:
     """Whether fresh requests should be asked for before anything is said."""
     if evidence.witnesses:
         return False
-    small = any(p < share for p in evidence.tests.values())
-    return small or bool(evidence.fails) or (evidence.log_wealth or 0.0) >= bar
+    return bool(evidence.fails) or _suspected(evidence, share, bar)
 
 
 def judge(evidence: Evidence, share: float, bar: float, rates: ErrorRates) -> Claim:
-    """One claim: violated, holds or inconclusive, and why."""
-    verdict, reason = _decide(evidence, share, bar, rates)
+    """One claim: violated, holds or inconclusive, why, and what convicts."""
+    ground = _convict(evidence, share, bar, rates)
+    if ground is None:
+        doubt = _doubt(evidence, suspected=_suspected(evidence, share, bar))
+        verdict, reason, finding = ("inconclusive" if doubt else "holds"), doubt, ""
+    else:
+        verdict, reason, finding = "violated", ground.reason, _finding(evidence, ground)
     lead = evidence.effects[0] if evidence.effects else None
     return Claim(
         name=evidence.name,
-        verdict=verdict,
+        verdict=cast("VerdictName", verdict),
         method=evidence.method,
         n_tokens=evidence.n_tokens,
         concurrency=evidence.concurrency,
@@ -57,6 +63,7 @@ def judge(evidence: Evidence, share: float, bar: float, rates: ErrorRates) -> Cl
         ci=[_round(lead.low), _round(lead.high)] if lead and math.isfinite(lead.value) else [],
         note="; ".join(x for x in (reason, evidence.note) if x),
         known_gap=evidence.gap,
+        finding=finding,
         profile={str(k): _round(v) for k, v in evidence.profile.items()},
     )
 
@@ -67,9 +74,9 @@ def overall(claims: Sequence[Claim], essential: Sequence[str]) -> tuple[VerdictN
     `essential` are missing pieces without which nothing can be said to hold.
     """
     counted = [c for c in claims if not c.known_gap]
-    violated = [c.name for c in counted if c.verdict == "violated"]
+    violated = [c for c in counted if c.verdict == "violated"]
     if violated:
-        return "violated", f"{', '.join(violated)}"
+        return "violated", _accusation(violated)
     if essential:
         return "inconclusive", "; ".join(essential)
     open_ = [f"{c.name}: {c.note}" for c in counted if c.verdict == "inconclusive"]
@@ -115,23 +122,62 @@ def _growth(effect: Effect) -> float:
     return min((width / room) ** 2 * 1.1, 10.0) if room > 0 else 10.0
 
 
-def _decide(
-    evidence: Evidence, share: float, bar: float, rates: ErrorRates
-) -> tuple[VerdictName, str]:
+@dataclass(frozen=True, slots=True)
+class _Ground:
+    """Why a claim is violated: a key of `Evidence.seen`, and the short reason for the note."""
+
+    key: str
+    reason: str
+
+
+def _convict(evidence: Evidence, share: float, bar: float, rates: ErrorRates) -> _Ground | None:
+    """Return what convicts, or None."""
     if evidence.witnesses:
-        return "violated", f"{len(evidence.witnesses)} reproduced wrong tokens"
+        return _Ground("witness", f"{len(evidence.witnesses)} reproduced wrong tokens")
     if evidence.fails and evidence.fails_again:
-        return "violated", f"{evidence.fails}, again on fresh requests"
+        return _Ground("fails", f"{evidence.fails}, again on fresh requests")
     small = {name: p for name, p in evidence.tests.items() if p < share}
-    confirmed = [name for name in small if evidence.fresh.get(name, 1.0) < rates.confirm]
+    confirmed = {n: p for n, p in small.items() if evidence.fresh.get(n, 1.0) < rates.confirm}
     if confirmed:
-        name = min(confirmed, key=lambda n: small[n])
-        return "violated", f"{name}: p = {small[name]:.1e}, fresh p = {evidence.fresh[name]:.1e}"
-    bets = (evidence.log_wealth or 0.0) >= bar
-    if bets and (evidence.fresh_log_wealth or 0.0) >= -math.log(rates.confirm):
-        return "violated", f"e-process: log E = {evidence.log_wealth:.0f}, again on fresh requests"
-    doubt = _doubt(evidence, suspected=bool(small) or bets)
-    return ("inconclusive", doubt) if doubt else ("holds", "")
+        name = decisive(confirmed, evidence.effect("excess_greedy_pct"))
+        return _Ground(
+            name, f"{name}: p = {confirmed[name]:.1e}, fresh p = {evidence.fresh[name]:.1e}"
+        )
+    if _bets(evidence, bar) and (evidence.fresh_log_wealth or 0.0) >= -math.log(rates.confirm):
+        return _Ground(
+            "e-process", f"e-process: log E = {evidence.log_wealth:.0f}, again on fresh requests"
+        )
+    return None
+
+
+def _finding(evidence: Evidence, ground: _Ground) -> str:
+    """Say what convicts in one sentence: size, what losslessness allows, n, and the p-values."""
+    said = evidence.seen.get(ground.key, "")
+    if ground.key == "witness" and evidence.witnesses:
+        widest = max(w.margin_nat for w in evidence.witnesses)
+        said = said or f"{len(evidence.witnesses)} wrong tokens"
+        return (
+            f"{said}; {len(evidence.witnesses)} of them confirmed by fresh prefills, the widest "
+            f"{widest:.1f} nat below the target's own choice (n = {evidence.n_tokens} tokens)"
+        )
+    if ground.key == "fails":
+        return f"{ground.reason} (n = {evidence.n_tokens} tokens)"
+    return f"{said or ground.key} (n = {evidence.n_tokens} tokens; {ground.reason})"
+
+
+def _accusation(violated: Sequence[Claim]) -> str:
+    """Lead with the first claim that measures an effect, and what convicts it; name the others."""
+    first, *others = sorted(violated, key=lambda claim: not claim.effect)
+    lead = f"{first.name}: {first.finding}" if first.finding else first.name
+    return lead + (f"; also violated: {', '.join(c.name for c in others)}" if others else "")
+
+
+def _bets(evidence: Evidence, bar: float) -> bool:
+    return (evidence.log_wealth or 0.0) >= bar
+
+
+def _suspected(evidence: Evidence, share: float, bar: float) -> bool:
+    return any(p < share for p in evidence.tests.values()) or _bets(evidence, bar)
 
 
 def _doubt(evidence: Evidence, *, suspected: bool) -> str:

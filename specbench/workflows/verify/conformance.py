@@ -84,6 +84,7 @@ def run_bias(session: Session) -> Evidence | None:
         temperature=0.0,
         witnesses=(witness,) if witness else (),
         fails=f"{len(missed)} tokens ignore the bias" if missed and not witness else "",
+        seen={"witness": f"{len(missed)} tokens ignore a bias of {_BIAS:g} nat"},
     )
 
 

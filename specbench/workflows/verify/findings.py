@@ -19,6 +19,7 @@ def write_findings(document: VerdictDocument, notes: Sequence[str] = ()) -> str:
         _headline(document),
         _server_line(document),
         _bullets("Notes", notes),
+        _bullets("What convicts", _convictions(document.claims)),
         _claims(document.claims),
         _bullets("Suspects, most likely first", document.suspects),
         _witnesses(document.witnesses),
@@ -69,6 +70,15 @@ def _server_line(document: VerdictDocument) -> str:
     if mean is not None:
         facts.append(f"accept_len {mean}")
     return "Server: " + ", ".join(facts) + "." if facts else ""
+
+
+def _convictions(claims: Sequence[Claim]) -> list[str]:
+    """Return what is wrong in each violated claim, in words, for readers of no statistics."""
+    return [
+        f"{c.name}: {c.finding}" + (f" (known upstream: {c.known_gap})" if c.known_gap else "")
+        for c in claims
+        if c.verdict == "violated" and c.finding
+    ]
 
 
 def _claims(claims: Sequence[Claim]) -> str:

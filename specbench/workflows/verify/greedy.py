@@ -9,7 +9,7 @@ import numpy as np
 
 from specbench.analysis.lossless.evidence import Effect, Evidence
 from specbench.analysis.lossless.regret import RegretAudit, audit, excess_over_control
-from specbench.analysis.lossless.tokens import ScoredTokens
+from specbench.analysis.lossless.tokens import Floats, ScoredTokens
 from specbench.model.verdict import Witness
 from specbench.workflows.verify.session import Session
 from specbench.workflows.verify.wire import Ask, Completion
@@ -125,12 +125,13 @@ def judge_greedy(
     session.greedy.append(verified)
     found = audit(verified, session.margins)
     witnesses = confirm(session, verified, pairs, found.hard, stage.stage)
-    tests = {}
+    tests, seen = {}, {"witness": _wrong(session, found)}
     control = session.control_regrets
     if control is not None and len(verified):
         tests["doubtful tokens above control"] = excess_over_control(
             verified.regret, control, session.margins.soft
         )
+        seen["doubtful tokens above control"] = _doubted(session, verified, control)
     return Evidence(
         name=stage.name,
         stage=stage.stage,
@@ -145,6 +146,7 @@ def judge_greedy(
         fails=_too_many_doubtful(session, found),
         lacking=_unconfirmed(session, found, witnesses, verified),
         note=f"largest regret {found.worst:.2f} nat, 99 % quantile {found.q99:.3f}",
+        seen=seen,
     )
 
 
@@ -192,6 +194,22 @@ def _doubtful(session: Session, found: RegretAudit) -> Effect:
     # The bound after no event at all depends on n only and is judged over all stages together.
     margin = session.budget.soft_pct if len(found.soft) else None
     return Effect("doubtful_pct", value, low, high, margin)
+
+
+def _wrong(session: Session, found: RegretAudit) -> str:
+    return (
+        f"{len(found.hard)} of {found.n} tokens lie more than {session.margins.hard:g} nat below "
+        "the target's own choice, where numerical noise puts none"
+    )
+
+
+def _doubted(session: Session, verified: ScoredTokens, control: Floats) -> str:
+    soft = session.margins.soft
+    return (
+        f"{int((verified.regret > soft).sum())} of {len(verified)} tokens lie more than {soft:.2g} "
+        f"nat below the target's own choice, where the plain server has "
+        f"{int((control > soft).sum())} of {len(control)}"
+    )
 
 
 def _too_many_doubtful(session: Session, found: RegretAudit) -> str:

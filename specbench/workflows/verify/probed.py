@@ -66,6 +66,7 @@ def run_probed(session: Session) -> Evidence:
         witnesses=witnesses[:3],
         lacking=f"{unknown} disagreements of unknown margin" if unknown else "",
         note=f"{len(wrong)} of {len(contexts)} tokens are not prefill's favourite",
+        seen={"witness": f"{len(wrong)} of {len(contexts)} tokens are not prefill's favourite"},
     )
 
 

@@ -9,6 +9,7 @@ from specbench.analysis.lossless import frozen
 from specbench.analysis.lossless.evidence import Evidence
 from specbench.analysis.lossless.independence import agreement
 from specbench.analysis.lossless.sampled import HARD_NAT, examine
+from specbench.analysis.lossless.scores import Score
 from specbench.analysis.lossless.shaping import Filters, shape, support_violations
 from specbench.analysis.lossless.tokens import ScoredTokens, concatenate, empty
 from specbench.model.verdict import Witness
@@ -105,6 +106,7 @@ def run_frozen(session: Session, filters: Filters, source: Sample) -> Evidence |
         tests=tests,
         note=f"{len(contexts)} contexts, chi2 {result.statistic:.0f} on {result.df}, "
         f"smallest single p {tail:.1e} (context {worst})",
+        seen={"frozen contexts": result.shift},
         lacking="" if tests else "too few draws reached the open token",
     )
 
@@ -131,6 +133,16 @@ def run_coins(session: Session) -> Evidence | None:
         temperature=1.0,
         tests={"agreement": score.p},
         note=f"Z {score.z:+.1f}",
+        seen={"agreement": _agreed(score)},
+    )
+
+
+def _agreed(score: Score) -> str:
+    spread = float(score.variance.sum()) ** 0.5
+    return (
+        "equal prompts side by side drew the same token in "
+        f"{float(score.difference.sum()):+.0f} pairs more than chance, where 0 +- {spread:.0f} are "
+        "due with a coin for every request"
     )
 
 

@@ -70,6 +70,38 @@ def test_a_deterministic_check_must_fail_twice() -> None:
     assert verdict(once.with_fresh(CLEAN)) == "inconclusive"
 
 
+def test_a_violated_claim_says_in_words_what_convicts_it() -> None:
+    seen = {
+        "PIT": "900 of 2600 draws fall where 130 +- 11 are due",
+        "witness": "2 tokens are wrong",
+    }
+    by_p = judge(
+        replace(CLEAN, tests={"PIT": 1e-9, "ranks": 0.5}, fresh={"PIT": 1e-3}, seen=seen),
+        SHARE,
+        BAR,
+        RATES,
+    )
+    by_token = judge(replace(CLEAN, witnesses=(WITNESS,), seen=seen), SHARE, BAR, RATES)
+    clean = judge(replace(CLEAN, seen=seen), SHARE, BAR, RATES)
+
+    assert by_p.finding.startswith(seen["PIT"])
+    assert "n = 10000 tokens" in by_p.finding
+    assert "fresh p = 1.0e-03" in by_p.finding
+    assert by_token.finding.startswith("2 tokens are wrong")
+    assert "9.0 nat below" in by_token.finding
+    assert clean.finding == ""
+
+
+def test_the_reason_leads_with_the_first_claim_that_has_a_size_and_names_the_rest() -> None:
+    bare = replace(CLEAN, name="coins", effects=(), fails="odd", fails_again=True)
+    sized = replace(CLEAN, witnesses=(WITNESS,), seen={"witness": "2 tokens are wrong"})
+
+    _, reason = overall([judge(e, SHARE, BAR, RATES) for e in (bare, sized)], [])
+
+    assert reason.startswith("sampled T=1: 2 tokens are wrong")
+    assert reason.endswith("also violated: coins")
+
+
 def test_an_interval_across_its_margin_is_inconclusive_and_has_a_price() -> None:
     wide = replace(CLEAN, effects=(Effect("t_eff_pct", 1.0, -7.0, 9.0, 5.0),))
 

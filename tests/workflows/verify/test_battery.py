@@ -63,6 +63,8 @@ def test_greedy_verification_is_violated_at_t_above_zero_and_holds_at_zero() -> 
     assert found["sampled T=1"] == "violated"
     assert all(found[n] == "holds" for n in found if n.startswith(("greedy", "top_k=1")))
     assert "verification is greedy" in document.suspects[0]
+    assert "of the tokens were taken greedily, not drawn" in document.reason
+    assert "margin +-15 %" in document.findings.splitlines()[0]
 
 
 def test_garbage_in_batches_only_gives_witnesses_and_points_at_batching() -> None:
