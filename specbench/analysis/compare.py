@@ -81,7 +81,7 @@ def _metric(name: str) -> Metric:
 
 def _quick(trials: pd.DataFrame) -> pd.DataFrame:
     """Hold texts as plain objects: rows are picked hundreds of times, which Arrow is slow at."""
-    texts = [str(name) for name in trials.select_dtypes("string").columns]
+    texts = [name for name, kind in trials.dtypes.items() if isinstance(kind, pd.StringDtype)]
     return trials.astype(dict.fromkeys(texts, object))
 
 
