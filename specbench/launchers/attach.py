@@ -8,6 +8,8 @@ import msgspec
 
 from specbench.errors import HostError
 from specbench.launchers.command import address_of
+from specbench.launchers.host import facts_of
+from specbench.launchers.sampler import sampled
 from specbench.launchers.service import Patience, RunningService
 from specbench.launchers.serving import url_through
 from specbench.model.host import Host
@@ -52,7 +54,7 @@ class AttachLauncher:
                         where=self._shell.name,
                         hint="launcher: attach measures a server that runs already: start it first",
                     )
-                yield RunningService(
+                service = RunningService(
                     spec=spec,
                     url=url,
                     process=StrangerProcess(client),
@@ -63,6 +65,10 @@ class AttachLauncher:
                     patience=self._patience,
                     history=self._history,
                 )
+                with contextlib.suppress(HostError):  # a host without Python serves all the same
+                    service.host_facts = facts_of(self._shell, self.host, None)
+                with sampled(self._shell, self.host, block_dir, server=None) as service.telemetry:
+                    yield service
 
     def close(self) -> None:
         """Give up the connection to the host."""

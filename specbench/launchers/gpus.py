@@ -1,51 +1,51 @@
-"""GPUs of a host, as nvidia-smi tells: what they are, who uses them, what they do meanwhile."""
+"""GPUs of a host, as nvidia-smi or rocm-smi tells: what they are, and who uses them."""
 
-import contextlib
 import csv
-import threading
+import re
 import time
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Protocol
+from collections.abc import Callable
+from typing import TypeVar
 
 import msgspec
 
 from specbench.errors import HostError
-from specbench.model.telemetry import GPU_COLUMNS, GpuSample, GpuSummary, summarise_gpus
+from specbench.launchers import rocm
+from specbench.model.telemetry import Gpu, GpuProcess, GpuSample
 from specbench.remote.shell import Shell
 
-INTERVAL_S = 1
-RETRY_S = 5.0
+Found = TypeVar("Found")
+
 FREE_S = 60.0
 _CSV = "--format=csv,noheader,nounits"
 _FIELDS = (
     "index,utilization.gpu,memory.used,power.draw,temperature.gpu,clocks.sm,"
     "clocks_throttle_reasons.active"
 )
+SAMPLE = [f"--query-gpu={_FIELDS}", _CSV, "--loop=1"]
+"""Arguments that make nvidia-smi write a line a GPU (`read_sample`) once a second."""
 
 
-class Gpu(msgspec.Struct, frozen=True, kw_only=True):
-    """One GPU: name, driver and memory as the driver reports them."""
+class GpuFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """The GPUs of a host by what stays the same between two launches.
 
-    index: str
-    name: str
-    driver: str
-    memory_mib: float | None
+    `cuda` is the newest CUDA that the driver serves. `topology` is the matrix of `nvidia-smi topo
+    -m` as text; `nvlink` says whether it shows an NVLink (`NV1`, `NV18`, ...) between two GPUs.
+    What the host does not tell is empty or None.
+    """
 
-
-class GpuProcess(msgspec.Struct, frozen=True, kw_only=True):
-    """A process that holds GPU memory."""
-
-    pid: int
-    name: str
-    memory_mib: float | None
+    gpus: tuple[str, ...]
+    gpu_memory_mib: tuple[float | None, ...]
+    driver: tuple[str, ...]
+    cuda: str = ""
+    topology: str = ""
+    nvlink: bool | None = None
 
 
 def list_gpus(shell: Shell) -> tuple[Gpu, ...] | None:
-    """List the GPUs; None where nvidia-smi is missing or fails, so that nothing is known."""
+    """List the GPUs; None where neither tool is there or works, so that nothing is known."""
     rows = _query(shell, "--query-gpu=index,name,driver_version,memory.total", width=4)
     if rows is None:
-        return None
+        return _ask_rocm(shell, rocm.LIST, rocm.read_gpus)
     return tuple(
         Gpu(index=index, name=name, driver=driver, memory_mib=_number(memory))
         for index, name, driver, memory in rows
@@ -56,7 +56,7 @@ def list_processes(shell: Shell) -> tuple[GpuProcess, ...] | None:
     """List the processes that hold GPU memory; None where that cannot be known."""
     rows = _query(shell, "--query-compute-apps=pid,process_name,used_memory", width=3)
     if rows is None:
-        return None
+        return _ask_rocm(shell, rocm.PROCESSES, rocm.read_processes)
     return tuple(
         GpuProcess(pid=int(pid), name=name, memory_mib=_number(memory))
         for pid, name, memory in rows
@@ -64,74 +64,27 @@ def list_processes(shell: Shell) -> tuple[GpuProcess, ...] | None:
     )
 
 
-class GpuSource(Protocol):
-    """Whatever knows what GPUs did."""
-
-    def summary(self, since_unix_s: float, until_unix_s: float) -> GpuSummary:
-        """Summarise a span of this machine's wall clock."""
-        ...
-
-
-class GpuSampler:
-    """Sample the GPUs once a second into a CSV file, in a thread, for as long as the context lasts.
-
-    A lost connection interrupts the samples and nothing else; they go on when it is back.
-    """
-
-    def __init__(self, shell: Shell, path: Path) -> None:
-        self._shell = shell
-        self._path = path
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._sample, daemon=True, name="gpu samples")
-        self._samples: list[GpuSample] = []
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End; the file is complete afterwards."""
-        self._stop.set()
-        self._thread.join(10.0)
-
-    def summary(self, since_unix_s: float, until_unix_s: float) -> GpuSummary:
-        """Summarise the samples of a span of this machine's wall clock."""
-        samples = tuple(self._samples)
-        return summarise_gpus(s for s in samples if since_unix_s <= s.unix_s <= until_unix_s)
-
-    def _sample(self) -> None:
-        with self._path.open("a", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(GPU_COLUMNS)
-            while not self._stop.is_set():
-                with contextlib.suppress(HostError):
-                    for sample in self._follow():
-                        self._samples.append(sample)
-                        writer.writerow(msgspec.structs.astuple(sample))
-                        file.flush()
-                self._stop.wait(RETRY_S)
-
-    def _follow(self) -> Iterator[GpuSample]:
-        argv = ["nvidia-smi", f"--query-gpu={_FIELDS}", _CSV, f"--loop={INTERVAL_S}"]
-        with self._shell.follow(argv) as lines:
-            while not self._stop.is_set():
-                line = lines.poll(0.5)
-                if line is None and lines.status is not None:
-                    return
-                sample = read_sample(line, time.time()) if line else None
-                if sample is not None:
-                    yield sample
+def describe_gpus(shell: Shell) -> GpuFacts | None:
+    """Describe the GPUs and what connects them; None where nothing is known of them."""
+    found = list_gpus(shell)
+    if found is None:
+        return None
+    topology = _said(shell, ["nvidia-smi", "topo", "-m"])
+    cuda = re.search(r"CUDA Version:\s*([\d.]+)", _said(shell, ["nvidia-smi"]))
+    return GpuFacts(
+        gpus=tuple(gpu.name for gpu in found),
+        gpu_memory_mib=tuple(gpu.memory_mib for gpu in found),
+        driver=tuple(sorted({gpu.driver for gpu in found if gpu.driver})),
+        cuda=cuda[1] if cuda else "",
+        topology=topology,
+        nvlink=sees_nvlink(topology),
+    )
 
 
-@contextlib.contextmanager
-def sampled(shell: Shell, path: Path) -> Iterator[GpuSampler]:
-    """Sample into a file for as long as the context lasts."""
-    sampler = GpuSampler(shell, path)
-    sampler.start()
-    try:
-        yield sampler
-    finally:
-        sampler.stop()
+def sees_nvlink(topology: str) -> bool | None:
+    """Whether a topology matrix shows an NVLink; None for a text that is no such matrix."""
+    rows = [line.split() for line in topology.splitlines() if re.match(r"GPU\d+\s", line)]
+    return any(re.fullmatch(r"NV\d+", word) for row in rows for word in row) if rows else None
 
 
 def describe(processes: tuple[GpuProcess, ...] | None) -> list[str]:
@@ -178,6 +131,20 @@ def read_sample(line: str, unix_s: float) -> GpuSample | None:
         sm_mhz=clock,
         throttle=throttle,
     )
+
+
+def _ask_rocm(shell: Shell, words: list[str], read: Callable[[str], Found | None]) -> Found | None:
+    said = _said(shell, ["rocm-smi", *words])
+    return read(said) if said else None
+
+
+def _said(shell: Shell, argv: list[str]) -> str:
+    """Return what a tool writes, stripped of colours; empty where it is not there or fails."""
+    try:
+        done = shell.run(argv, timeout_s=20.0)
+    except HostError:
+        return ""
+    return re.sub(r"\x1b\[[0-9;]*m", "", done.stdout).strip() if done.ok else ""
 
 
 def _query(shell: Shell, query: str, *, width: int) -> list[list[str]] | None:

@@ -4,16 +4,20 @@ import json
 import os
 import time
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+import msgspec
+
 from specbench.errors import HostError
-from specbench.launchers import hostside
-from specbench.launchers.command import Address, python_of
-from specbench.launchers.gpus import list_gpus
+from specbench.launchers import hostpackage, hostside
+from specbench.launchers.command import Address, Launch, python_of
+from specbench.launchers.gpus import describe_gpus
 from specbench.model.host import Host
 from specbench.remote.shell import Shell
 
 STATE_DIR = "~/.local/state/specbench"
+PACKAGE_S = 60.0
 PORT_FREE_S = 40.0
 """SGLang itself waits 30 s for a port of a server that was just killed (0.5.23)."""
 
@@ -24,10 +28,9 @@ def ask(shell: Shell, host: Host, request: dict[str, Any], *, timeout_s: float =
     The program and the request go through standard input: nothing is installed, and no secret
     stands in a process list.
     """
-    program = Path(hostside.__file__).read_text("utf-8")
-    call = f"\nmain(json.loads({json.dumps(json.dumps(request))}))\n"
     python = python_of(host)
-    done = shell.run([python, "-I", "-S", "-"], input=program + call, timeout_s=timeout_s)
+    program = _program(hostside, request)
+    done = shell.run([python, "-I", "-S", "-"], input=program, timeout_s=timeout_s)
     try:
         return json.loads(done.stdout)
     except ValueError:
@@ -38,17 +41,42 @@ def ask(shell: Shell, host: Host, request: dict[str, Any], *, timeout_s: float =
         ) from None
 
 
-def facts_of(shell: Shell, host: Host) -> dict[str, Any]:
-    """Describe a machine and its GPUs by what stays the same between two launches."""
+def facts_of(shell: Shell, host: Host, launch: Launch | None) -> dict[str, Any]:
+    """Describe a machine, its GPUs and the code to be served by what stays between two launches.
+
+    What cannot be found out is left out. `launch` is None where the server is not specbench's.
+    """
     described: dict[str, Any] = ask(shell, host, {"do": "facts"})
-    gpus = list_gpus(shell)
-    if gpus is None:
-        return described
-    return described | {
-        "gpus": [gpu.name for gpu in gpus],
-        "gpu_memory_mib": [gpu.memory_mib for gpu in gpus],
-        "driver": sorted({gpu.driver for gpu in gpus}),
-    }
+    gpus = describe_gpus(shell)
+    if gpus is not None:
+        described |= msgspec.to_builtins(gpus)
+    if launch is not None and host.launcher != "docker":
+        described |= _package_facts(shell, launch)
+    return described
+
+
+def _package_facts(shell: Shell, launch: Launch) -> dict[str, Any]:
+    """Ask the server's own Python, where the command is one with `-m`, for version and revision.
+
+    The embedded engine is left out: it is this specbench, whose version stands in the manifest.
+    """
+    if launch.argv[1:2] != ("-m",) or launch.argv[2].startswith("specbench"):
+        return {}
+    program = _program(hostpackage, {"package": launch.argv[2].partition(".")[0]})
+    env = {name: launch.env[name] for name in ("PYTHONPATH",) if name in launch.env}
+    try:
+        # -B: nothing is written into the user's environment.
+        done = shell.run([launch.argv[0], "-B", "-"], input=program, env=env, timeout_s=PACKAGE_S)
+        found = json.loads(done.stdout)
+    except (HostError, ValueError):
+        return {}
+    return {"server_package": found} if found else {}
+
+
+def _program(module: ModuleType, request: dict[str, Any]) -> str:
+    """Write a program that answers a request, and nothing else, on standard output."""
+    source = Path(str(module.__file__)).read_text("utf-8")
+    return f"{source}\nmain(json.loads({json.dumps(json.dumps(request))}))\n"
 
 
 def owner_of(host: Host) -> dict[str, Any] | None:

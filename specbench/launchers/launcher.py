@@ -11,11 +11,12 @@ from specbench.launchers.attach import AttachLauncher
 from specbench.launchers.command import render
 from specbench.launchers.deploy import code_hash, deployed, restore
 from specbench.launchers.docker import DockerLauncher
-from specbench.launchers.gpus import describe, list_processes, sampled, wait_for_memory
+from specbench.launchers.gpus import describe, list_processes, wait_for_memory
 from specbench.launchers.host import facts_of
 from specbench.launchers.nodes import NodesLauncher
 from specbench.launchers.preflight import FlagCheck
 from specbench.launchers.process import ProcessLauncher
+from specbench.launchers.sampler import sampled
 from specbench.launchers.service import Patience, RunningService
 from specbench.launchers.systemd import SystemdLauncher
 from specbench.model.host import Host
@@ -57,7 +58,8 @@ class GuardedLauncher:
     """Everything that surrounds a launch on a shared machine, whatever launches it.
 
     In this order: the host's lock, what an earlier run left or kept, the files of the matrix, the
-    flags tried, the GPUs looked at; then the launch, with the GPUs sampled while it is up.
+    flags tried, the GPUs looked at; then the launch, with the host and its GPUs sampled while
+    it is up.
     """
 
     def __init__(self, host: Host, shell: Shell, launcher: Starter) -> None:
@@ -87,20 +89,19 @@ class GuardedLauncher:
             return any(service.kept for service in held)
 
         with deployed(self._shell, self.host, files, block_dir, kept=kept) as placed:
-            self._flags.require(render(self.host, spec))
+            launch = render(self.host, spec)
+            self._flags.require(launch)
             foreign = list_processes(self._shell)
-            facts = facts_of(self._shell, self.host)
+            facts = facts_of(self._shell, self.host, launch)
             with self._launcher.running(spec, block_dir) as service:
                 held.append(service)
                 service.host_facts, service.code_hash = facts, code_hash(placed)
                 service.note(*left, *describe(foreign))
                 if foreign:
                     service.flag("foreign_load")
-                if foreign is None:
+                watching = sampled(self._shell, self.host, block_dir, server=service.pid)
+                with watching as service.telemetry:
                     yield service
-                else:
-                    with sampled(self._shell, block_dir / "gpu.csv") as service.gpus:
-                        yield service
             if not kept():
                 wait_for_memory(self._shell, foreign)
 

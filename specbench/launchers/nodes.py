@@ -10,13 +10,13 @@ from typing import Protocol
 
 import msgspec
 
-from specbench.launchers.gpus import GpuSource
+from specbench.launchers.sampler import Telemetry
 from specbench.launchers.service import RunningService
 from specbench.model.host import Host
 from specbench.model.matrix import Level
 from specbench.model.plan import LaunchSpec
 from specbench.model.service import LoadFailure
-from specbench.model.telemetry import GpuSummary
+from specbench.model.telemetry import GpuSummary, HostSummary
 
 DIST_INIT_PORT = 20000
 """Where the ranks meet unless `dist_init_addr` says otherwise; SGLang takes the next ones too."""
@@ -87,29 +87,52 @@ class NodesLauncher:
             head.adopt(other, name)
         head.host_facts = head.host_facts | {"nodes": [other.host_facts for other in others]}
         head.code_hash = _one_hash([head.code_hash, *(other.code_hash for other in others)])
-        sources = [head.gpus, *(other.gpus for other in others)]
-        head.gpus = AllGpus([s for s in sources if s is not None]) if all(sources) else None
+        sources = [head.telemetry, *(other.telemetry for other in others)]
+        known = [source for source in sources if source is not None]
+        head.telemetry = AllNodes(known) if len(known) == len(sources) else None
         head.watch(_watch(dict(zip(names, others, strict=True))))
 
 
-class AllGpus:
-    """The GPUs of all nodes as one."""
+class AllNodes:
+    """What all nodes did, as one; node 0 comes first."""
 
-    def __init__(self, sources: Sequence[GpuSource]) -> None:
+    def __init__(self, sources: Sequence[Telemetry]) -> None:
         self._sources = sources
 
-    def summary(self, since_unix_s: float, until_unix_s: float) -> GpuSummary:
+    def host(
+        self, since_unix_s: float, until_unix_s: float, *, driver_cpus: float | None
+    ) -> HostSummary:
+        """Take the worst of each figure, over the nodes; the load is driven from node 0."""
+        parts = [
+            source.host(since_unix_s, until_unix_s, driver_cpus=0.0 if rank else driver_cpus)
+            for rank, source in enumerate(self._sources)
+        ]
+        return HostSummary(
+            n=sum(part.n for part in parts),
+            load_1min=_largest([part.load_1min for part in parts]),
+            cpu_pct=_largest([part.cpu_pct for part in parts]),
+            foreign_cpu_pct=_largest([part.foreign_cpu_pct for part in parts]),
+            mem_available_mib=min(
+                (p.mem_available_mib for p in parts if p.mem_available_mib is not None),
+                default=None,
+            ),
+        )
+
+    def gpus(self, since_unix_s: float, until_unix_s: float) -> GpuSummary:
         """Add up the power; None where one node's is not known: a part is not the whole."""
-        parts = [source.summary(since_unix_s, until_unix_s) for source in self._sources]
+        parts = [source.gpus(since_unix_s, until_unix_s) for source in self._sources]
         powers = [part.power_w for part in parts if part.power_w is not None]
         throttled = [part.throttled for part in parts if part.throttled is not None]
-        temperatures = [part.temp_c_max for part in parts if part.temp_c_max is not None]
         return GpuSummary(
             n=sum(part.n for part in parts),
             power_w=sum(powers) if len(powers) == len(parts) else None,
-            temp_c_max=max(temperatures, default=None),
+            temp_c_max=_largest([part.temp_c_max for part in parts]),
             throttled=any(throttled) if throttled else None,
         )
+
+
+def _largest(values: Sequence[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
 
 
 def node_spec(spec: LaunchSpec, host: Host, *, rank: int, count: int) -> LaunchSpec:

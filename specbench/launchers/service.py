@@ -9,12 +9,12 @@ import msgspec
 
 from specbench.errors import HostError, LoadFailed
 from specbench.launchers.eta import LoadClock
-from specbench.launchers.gpus import GpuSource
 from specbench.launchers.logbook import Logbook, LogSource
+from specbench.launchers.sampler import Telemetry
 from specbench.launchers.stillness import Stillness
 from specbench.model.plan import LaunchSpec
 from specbench.model.service import LoadFailure, LoadProgress, ServiceFacts
-from specbench.model.telemetry import GpuSummary
+from specbench.model.telemetry import GpuSummary, HostSummary
 from specbench.remote.http import ControlClient
 from specbench.sglang import identity
 
@@ -109,7 +109,7 @@ class RunningService:
         self._unreachable_since: float | None = None
         self._notices: list[str] = []
         self._flags: list[str] = []
-        self.gpus: GpuSource | None = None
+        self.telemetry: Telemetry | None = None
         self.host_facts: dict[str, Any] = {}
         self.code_hash: str | None = None
         self.kept = False
@@ -213,7 +213,20 @@ class RunningService:
 
     def gpu_summary(self, since_unix_s: float, until_unix_s: float) -> GpuSummary | None:
         """Summarise the GPUs over a span of this machine's wall clock; None without samples."""
-        return self.gpus.summary(since_unix_s, until_unix_s) if self.gpus else None
+        return self.telemetry.gpus(since_unix_s, until_unix_s) if self.telemetry else None
+
+    def host_summary(
+        self, since_unix_s: float, until_unix_s: float, *, driver_cpus: float | None
+    ) -> HostSummary | None:
+        """Summarise the host over the same span; see Telemetry. None without samples."""
+        if self.telemetry is None:
+            return None
+        return self.telemetry.host(since_unix_s, until_unix_s, driver_cpus=driver_cpus)
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of the server on its host."""
+        return self._process.pid
 
     def notices(self) -> tuple[str, ...]:
         """Return the lines of the log that must be recorded, up to now."""

@@ -41,7 +41,8 @@ class SealedTrial(msgspec.Struct, kw_only=True):
 class Manifest(msgspec.Struct, kw_only=True):
     """`manifest.json`: what was asked, by whom, with what. Written once, when a run starts.
 
-    Later runs in the same recording append their matrix to the journal instead.
+    Later runs in the same recording append their matrix to the journal instead. `host_facts` is the
+    exception: it gets what each host said of itself at its latest launch.
     """
 
     schema: int = SCHEMA
@@ -51,6 +52,7 @@ class Manifest(msgspec.Struct, kw_only=True):
     matrix_path: str
     matrix: str
     hosts: dict[str, Any] = {}
+    host_facts: dict[str, Any] = {}
     seeds: dict[str, int] = {}
     client: dict[str, Any] = {}
     dataset: dict[str, str] = {}

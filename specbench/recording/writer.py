@@ -123,6 +123,17 @@ class Writer:
         content = msgspec.json.format(_encode(facts), indent=1)
         write_atomically(self.paths.block_facts(block_id), content)
 
+    def describe_host(self, name: str, facts: dict[str, Any]) -> None:
+        """Keep in the manifest what a host said of itself; the blocks keep it for each launch."""
+        told = msgspec.json.decode(_encode(facts))  # as it will be read back: no tuples
+        with self._mutex:
+            manifest = read_manifest(self.paths.root)
+            known = manifest.get("host_facts") or {}
+            if told and known.get(name) != told:
+                manifest["host_facts"] = {**known, name: told}
+                content = msgspec.json.format(_encode(manifest), indent=1)
+                write_atomically(self.paths.manifest, content)
+
     def draft(self, trial_id: str) -> Path:
         """Begin a trial: an empty folder, whose `requests.jsonl` the driver fills."""
         folder = self.paths.draft(trial_id)

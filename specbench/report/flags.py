@@ -139,7 +139,8 @@ FLAGS: dict[str, Flag] = {
         pitfall="O9",
     ),
     "foreign_load": Flag(
-        meaning="another process used the GPU during the trial",
+        meaning="another process held GPU memory, or others used more than a tenth of the"
+        " processors",
         advice="wait for the machine to be free, or reserve it",
         pitfall="O9",
     ),

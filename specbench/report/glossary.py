@@ -46,6 +46,11 @@ COLUMNS: dict[str, str] = {
 EXTRA_COLUMNS: dict[str, str] = {
     "energy_j_per_token": "gpu_power_w / tok_s: energy of all GPUs of the server for one output"
     " token, joules; a column of recordings in which power was measured",
+    "host_load_1min": "highest 1-minute load average of the server's host during the trial",
+    "host_cpu_pct": "mean share of all processors of the server's host that were busy, percent",
+    "host_foreign_cpu_pct": "the part of it that neither the server nor specbench used; empty where"
+    " the server's processes could not be told from others",
+    "host_mem_available_mib": "least memory available on the server's host, MiB",
 }
 """Columns that a table has only where a trial has something to put there."""
 

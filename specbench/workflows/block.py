@@ -96,6 +96,7 @@ def _launch_and_measure(
                 return
         load_s = time.monotonic() - clock
         bench.writer.write_block_facts(block.block_id, _facts(block, service, load_s))
+        bench.writer.describe_host(block.host, service.facts.host_facts)
         bench.writer.note("block_ready", block_id=block.block_id, load_s=load_s)
         yield BlockReady(block=block, load_s=load_s, flags=service.facts.flags)
         for notice in service.facts.notices:

@@ -34,6 +34,7 @@ def _row(sealed: SealedTrial, records: Iterable[RequestRecord]) -> dict[str, Any
     speculative = bool(sealed.server.get("speculative", True))
     measured = summarise(records, sealed.report, speculative=speculative)
     kept = ("accept_len_server", "gpu_power_w", "gpu_temp_c_max")
+    host = {name: value for name, value in sealed.row.items() if name.startswith("host_")}
     power, speed = sealed.row.get("gpu_power_w"), measured["tok_s"]
     energy = {"energy_j_per_token": power / speed} if power is not None and speed else {}
-    return measured | {name: sealed.row.get(name) for name in kept} | energy
+    return measured | {name: sealed.row.get(name) for name in kept} | energy | host

@@ -26,6 +26,7 @@ from specbench.model.load import (
 from specbench.model.matrix import Cell, Matrix, WorkloadOptions
 from specbench.model.plan import Block, Trial
 from specbench.model.service import LoadFailure
+from specbench.model.telemetry import FOREIGN_PCT, HostSummary
 from specbench.recording import SealedTrial, utc_now
 from specbench.remote.http import ControlClient
 from specbench.sglang import identity
@@ -197,17 +198,46 @@ def _summary(
         row |= {"gpu_power_w": gpus.power_w, "gpu_temp_c_max": gpus.temp_c_max}
         if gpus.power_w is not None and row.get("tok_s"):
             row["energy_j_per_token"] = gpus.power_w / row["tok_s"]
+    host = _host_summary(bench.host, service, report)
+    row |= _host_columns(host)
     workload = planning.workload(bench.matrix, trial.cell)
     n_prompts = len(bench.datasets[workload.dataset].prompts)
     flags = (
         *_server_doubts(block, trial, service),
         *doubts(row, report, records, n_prompts=n_prompts),
         *(["thermal"] if gpus is not None and gpus.throttled else []),
+        *(["foreign_load"] if host and (host.foreign_cpu_pct or 0.0) > FOREIGN_PCT else []),
         *(["ignore_eos"] if workload.ignore_eos else []),
         *(["no_chat_template"] if workload.api != "chat" else []),
         *(["driven_remotely"] if _placement(bench.host)["drive_from"] == "here" else []),
     )
     return row, tuple(dict.fromkeys(flags))
+
+
+def _host_summary(host: Host, service: "RunningService", report: DriveReport) -> HostSummary | None:
+    """Summarise the host over the drive; a driver over there is no load of somebody else's."""
+    cpu_s, span_s = report.certificate.cpu_s, report.measured_end_ns / 1e9
+    driver_cpus: float | None = 0.0
+    if drives_remotely(host):
+        driver_cpus = cpu_s / span_s if cpu_s is not None and span_s > 0 else None
+    start = report.start_unix_ns
+    return service.host_summary(
+        (start + report.measured_start_ns) / 1e9,
+        (start + report.measured_end_ns) / 1e9,
+        driver_cpus=driver_cpus,
+    )
+
+
+def _host_columns(host: HostSummary | None) -> dict[str, Any]:
+    """Name the columns of a trial that tell of its host; none where nothing was sampled."""
+    if host is None or not host.n:
+        return {}
+    return {
+        "host_load_1min": host.load_1min,
+        "host_cpu_pct": host.cpu_pct,
+        "host_foreign_cpu_pct": host.foreign_cpu_pct,
+        "host_mem_available_mib": host.mem_available_mib,
+    }
 
 
 def read_requests(sink: Path) -> list[RequestRecord]:

@@ -1,20 +1,19 @@
 """GPUs are read from nvidia-smi. There is none here: a script that prints its lines stands in."""
 
-import csv
 import os
-import time
 from pathlib import Path
 
 import pytest
 
 from specbench.launchers.gpus import (
+    describe_gpus,
     list_gpus,
     list_processes,
     read_sample,
-    sampled,
+    sees_nvlink,
     wait_for_memory,
 )
-from specbench.model.telemetry import GPU_COLUMNS, GpuSample, summarise_gpus
+from specbench.model.telemetry import GpuSample, summarise_gpus
 from specbench.remote.local import LocalShell
 from tests.launchers.scripted import ScriptedShell
 
@@ -22,7 +21,8 @@ STAND_IN = """#!/bin/sh
 case "$*" in
   *--query-gpu=index,name*) echo '0, NVIDIA H200, 570.1, 143771' ;;
   *--query-compute-apps*) echo '4711, python train.py, 80000'; echo '4712, [N/A], [N/A]' ;;
-  *--loop*) while :; do echo '0, 97, 70000, 650.5, 71, 1980, 0x40'; sleep 0.05; done ;;
+  topo*) printf '\t\033[4mGPU0\tGPU1\tCPU Affinity\033[0m\nGPU0\t X \tNV18\t0-63\n' ;;
+  '') echo '| NVIDIA-SMI 570.1   Driver Version: 570.1   CUDA Version: 12.8  |' ;;
 esac
 """
 
@@ -47,28 +47,34 @@ def test_gpus_and_their_processes_are_listed() -> None:
 
 
 @pytest.mark.usefixtures("nvidia_smi")
-def test_samples_go_to_the_file_and_into_the_summary(tmp_path: Path) -> None:
-    began = time.time()
+def test_what_connects_the_gpus_is_kept_as_text() -> None:
+    found = describe_gpus(LocalShell())
 
-    with sampled(LocalShell(), tmp_path / "gpu.csv") as sampler:
-        deadline = time.monotonic() + 10
-        while sampler.summary(began, time.time()).n < 3 and time.monotonic() < deadline:
-            time.sleep(0.02)
-    summary = sampler.summary(began, time.time())
+    assert found is not None
+    assert (found.gpus, found.driver, found.cuda) == (("NVIDIA H200",), ("570.1",), "12.8")
+    assert found.topology.splitlines()[1] == "GPU0\t X \tNV18\t0-63"
+    assert found.nvlink is True
 
-    with (tmp_path / "gpu.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert tuple(rows[0]) == GPU_COLUMNS
-    assert rows[0]["power_w"] == "650.5"
-    assert len(rows) == summary.n >= 3
-    assert (summary.power_w, summary.temp_c_max, summary.throttled) == (650.5, 71.0, True)
-    assert sampler.summary(0.0, 1.0).n == 0
+
+@pytest.mark.parametrize(
+    ("topology", "seen"),
+    [
+        ("GPU0\t X \tPIX\nGPU1\tPIX\t X ", False),
+        ("GPU0\t X \tNV4\n\nLegend:\n  NV#  = a bonded set of NVLinks", True),
+        ("Legend:\n  NV4", None),
+        ("", None),
+    ],
+)
+def test_an_nvlink_is_one_between_two_gpus(topology: str, seen: bool | None) -> None:
+    assert sees_nvlink(topology) is seen
 
 
 def test_without_nvidia_smi_nothing_is_known_and_nothing_is_zero() -> None:
-    shell = ScriptedShell({"nvidia-smi": (9, "", "NVIDIA-SMI has failed")})
+    failed = (9, "", "NVIDIA-SMI has failed")
+    shell = ScriptedShell({"nvidia-smi": failed, "rocm-smi": (127, "", "not found")})
 
     assert list_gpus(shell) is None
+    assert describe_gpus(shell) is None
     assert list_processes(shell) is None
     assert wait_for_memory(shell, None)
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +22,12 @@ case "$*" in
   *--loop*) while :; do echo '0, 97, 70000, 650.5, 71, 1980, 0x0'; sleep 0.05; done ;;
 esac
 """
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)
 
 
 @pytest.fixture
@@ -43,13 +50,14 @@ def test_a_launch_on_a_shared_gpu_is_locked_flagged_and_sampled(
     with launcher.running(spec_of(), tmp_path / "block") as service:
         list(service.until_ready())
         locked = json.loads((tmp_path / "lock").read_text())
+        wait_for((tmp_path / "block" / "gpu.csv").exists)
     launcher.close()
 
     assert locked["pid"] == os.getpid()
     assert not (tmp_path / "lock").exists()
     assert service.facts.flags == ("foreign_load",)
     assert any("pid 4711 (python train.py)" in text for text in service.facts.notices)
-    assert service.facts.host_facts["gpus"] == ["NVIDIA H200"]
+    assert service.facts.host_facts["gpus"] == ("NVIDIA H200",)
     assert (tmp_path / "block" / "gpu.csv").read_text().startswith("unix_s,gpu,")
 
 

@@ -16,10 +16,10 @@ import pytest
 from specbench.errors import HostError, LoadFailed
 from specbench.launchers import RunningService, launcher_for
 from specbench.launchers.hostside import start_ticks
-from specbench.launchers.nodes import AllGpus
+from specbench.launchers.nodes import AllNodes
 from specbench.model.host import Host
 from specbench.model.plan import LaunchSpec
-from specbench.model.telemetry import GpuSummary
+from specbench.model.telemetry import GpuSummary, HostSummary
 from tests.launchers.conftest import PATIENCE
 
 Make = Callable[..., LaunchSpec]
@@ -166,12 +166,19 @@ def test_the_reference_engine_serves_from_rank_0_and_is_healthy_on_the_others(
 
 
 class Known:
-    def __init__(self, summary: GpuSummary) -> None:
-        self._summary = summary
+    def __init__(self, gpus: GpuSummary, host: HostSummary | None = None) -> None:
+        self._gpus = gpus
+        self._host = host or HostSummary(n=0)
 
-    def summary(self, since_unix_s: float, until_unix_s: float) -> GpuSummary:
+    def gpus(self, since_unix_s: float, until_unix_s: float) -> GpuSummary:
         assert since_unix_s < until_unix_s
-        return self._summary
+        return self._gpus
+
+    def host(
+        self, since_unix_s: float, until_unix_s: float, *, driver_cpus: float | None
+    ) -> HostSummary:
+        assert since_unix_s < until_unix_s
+        return msgspec.structs.replace(self._host, cpu_pct=driver_cpus)
 
 
 def test_power_of_all_nodes_is_a_sum_and_unknown_where_a_part_is_unknown() -> None:
@@ -179,8 +186,20 @@ def test_power_of_all_nodes_is_a_sum_and_unknown_where_a_part_is_unknown() -> No
     cool = Known(GpuSummary(n=2, power_w=400.0, temp_c_max=60.0, throttled=False))
     silent = Known(GpuSummary(n=0))
 
-    both = AllGpus([hot, cool]).summary(0.0, 1.0)
-    part = AllGpus([hot, silent]).summary(0.0, 1.0)
+    both = AllNodes([hot, cool]).gpus(0.0, 1.0)
+    part = AllNodes([hot, silent]).gpus(0.0, 1.0)
 
     assert both == GpuSummary(n=4, power_w=1000.0, temp_c_max=80.0, throttled=True)
     assert part == GpuSummary(n=2, power_w=None, temp_c_max=80.0, throttled=True)
+
+
+def test_the_worst_node_speaks_for_all_and_the_driver_is_on_node_0_alone() -> None:
+    calm = HostSummary(n=3, load_1min=0.5, foreign_cpu_pct=1.0, mem_available_mib=900.0)
+    busy = HostSummary(n=3, load_1min=4.0, foreign_cpu_pct=40.0, mem_available_mib=100.0)
+    nodes = AllNodes([Known(GpuSummary(n=0), calm), Known(GpuSummary(n=0), busy)])
+
+    found = nodes.host(0.0, 1.0, driver_cpus=2.0)
+
+    assert found == HostSummary(
+        n=6, load_1min=4.0, cpu_pct=2.0, foreign_cpu_pct=40.0, mem_available_mib=100.0
+    )

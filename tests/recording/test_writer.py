@@ -43,6 +43,20 @@ def sealings(root: Path) -> list[str]:
     ]
 
 
+def test_the_manifest_keeps_what_each_host_said_at_its_latest_launch(tmp_path: Path) -> None:
+    with Writer.create(tmp_path, manifest(), "0" * 8) as writer:
+        writer.describe_host("h1", {"driver": ("570",)})
+        writer.describe_host("h2", {"driver": ("571",)})
+        writer.describe_host("h1", {"driver": ("575",)})
+        writer.describe_host("h2", {})
+        root = writer.paths.root
+
+    kept = Recording(root).manifest
+
+    assert kept["host_facts"] == {"h1": {"driver": ["575"]}, "h2": {"driver": ["571"]}}
+    assert kept["name"] == manifest().name
+
+
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_kill_at_any_instant_loses_nothing_sealed_and_corrupts_nothing(tmp_path: Path) -> None:
     dice = random.Random(7)

@@ -19,7 +19,7 @@ from specbench.model.load import (
 )
 from specbench.model.plan import LaunchSpec
 from specbench.model.service import LoadFailure, LoadProgress, ServiceFacts
-from specbench.model.telemetry import GpuSummary
+from specbench.model.telemetry import GpuSummary, HostSummary
 from specbench.model.verdict import Claim, VerdictDocument
 from specbench.workflows.lab import Lab
 from specbench.workflows.verify.events import StageStarted, VerdictReady, VerifyEvent
@@ -69,6 +69,13 @@ class FakeService:
         assert since_unix_s < until_unix_s
         return self._lab.gpus
 
+    def host_summary(
+        self, since_unix_s: float, until_unix_s: float, *, driver_cpus: float | None
+    ) -> HostSummary | None:
+        assert since_unix_s < until_unix_s
+        assert driver_cpus == 0.0
+        return self._lab.host
+
 
 class FakeLauncher:
     def __init__(self, lab: "FakeLab", host: Host) -> None:
@@ -102,6 +109,7 @@ class FakeLab:
         self.records: Callable[[DriveJob], list[RequestRecord]] = answered
         self.unreachable = False
         self.gpus: GpuSummary | None = None
+        self.host: HostSummary | None = None
         self.document = VerdictDocument(
             verdict="holds",
             claims=[

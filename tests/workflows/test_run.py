@@ -15,7 +15,7 @@ from specbench.model.event import (
     TrialProgress,
 )
 from specbench.model.load import Closed, DriveJob, RequestRecord
-from specbench.model.telemetry import GpuSummary
+from specbench.model.telemetry import GpuSummary, HostSummary
 from specbench.model.verdict import VerdictDocument
 from specbench.recording import Recording, Writer
 from specbench.workflows.lab import Lab
@@ -307,6 +307,22 @@ def test_verdicts_alone_launch_only_speculative_servers(options: RunOptions) -> 
 
     assert [line for line in fake.log if line.startswith("start")] == ["start dflash"]
     assert finished.measured == 1
+
+
+def test_what_the_host_did_is_in_columns_and_much_of_it_by_others_a_flag(
+    options: RunOptions,
+) -> None:
+    fake = FakeLab()
+    fake.host = HostSummary(
+        n=5, load_1min=3.0, cpu_pct=60.0, foreign_cpu_pct=25.0, mem_available_mib=4096.0
+    )
+
+    run(options, fake.lab())
+    trials = open_recording(options.results).trials
+
+    assert set(trials["host_foreign_cpu_pct"]) == {25.0}
+    assert set(trials["host_mem_available_mib"]) == {4096.0}
+    assert all("foreign_load" in flags.split(",") for flags in trials["flags"])
 
 
 def test_power_energy_and_temperature_of_the_trial_are_columns_and_throttling_a_flag(
