@@ -13,6 +13,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     `known_gap` names a documented upstream behaviour that explains a violation in full: such a
     claim is shown and set aside. `profile` is Z by place within the verify round. `finding` says
     in words what convicts a violated claim: its size, what losslessness allows, and on how much.
+    `concurrency` was asked for, `concurrency_effective` is the most that the server ran at once by
+    its own count (None where it does not say).
     """
 
     name: str
@@ -20,6 +22,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     method: str
     n_tokens: int
     concurrency: int
+    concurrency_effective: int | None = None
     temperature: float | None = None
     p: float | None = None
     effect: dict[str, float] = {}

@@ -61,9 +61,10 @@ def judge(evidence: Evidence, share: float, bar: float, rates: ErrorRates) -> Cl
         p=min(evidence.tests.values(), default=None),
         effect={e.name: _round(e.value) for e in evidence.effects if math.isfinite(e.value)},
         ci=[_round(lead.low), _round(lead.high)] if lead and math.isfinite(lead.value) else [],
-        note="; ".join(x for x in (reason, evidence.note) if x),
+        note="; ".join(x for x in (reason, evidence.note, _traffic(evidence)) if x),
         known_gap=evidence.gap,
         finding=finding,
+        concurrency_effective=evidence.reached,
         profile={str(k): _round(v) for k, v in evidence.profile.items()},
     )
 
@@ -170,6 +171,12 @@ def _accusation(violated: Sequence[Claim]) -> str:
     first, *others = sorted(violated, key=lambda claim: not claim.effect)
     lead = f"{first.name}: {first.finding}" if first.finding else first.name
     return lead + (f"; also violated: {', '.join(c.name for c in others)}" if others else "")
+
+
+def _traffic(evidence: Evidence) -> str:
+    if not evidence.foreign:
+        return ""
+    return f"{evidence.foreign} requests of somebody else ran beside it"
 
 
 def _bets(evidence: Evidence, bar: float) -> bool:

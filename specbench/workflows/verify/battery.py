@@ -39,6 +39,8 @@ from specbench.workflows.verify.reference import (
 from specbench.workflows.verify.session import Session, refusal
 
 _GREEDY = frozenset({"G1", "GC", "K1", "long", "turn", "mixed", "soak"})
+# A concurrency counts as tested if the server really ran this share of it at some time.
+REACHED = 0.8
 # About how many p-values a default run has, for decisions before its end.
 _EXPECTED_TESTS = 50
 _SAMPLED = frozenset({"S1", "HOT", "T!=1", "frozen", "coins"})
@@ -89,8 +91,11 @@ def run_battery(
     if reason:
         yield VerdictReady(document=without_battery(server, *reason))
         return
+    if server.running_cap:
+        # No batch is ever larger there, so nothing above the cap needs a test.
+        client.concurrency = min(client.concurrency, server.running_cap)
     session = open_session(client, server, options)
-    yield from _notices(session, reference)
+    yield from _notices(session, options.concurrency, reference)
     conclusion = Conclusion(session, options, reference)
     if reference is not None:
         conclusion.essential += [x for x in [_use_reference(session, reference)] if x]
@@ -210,11 +215,16 @@ def _attempt(session: Session, stage: Stage) -> Evidence | None:
     if session.left < stage.cost:
         session.not_tested.append(f"{stage.name}: the budget was spent")
         return None
+    before = len(session.watch.loads)
     try:
-        return stage.run()
+        evidence = stage.run()
     except Refused as error:
         session.not_tested.append(refusal(stage.name, error))
         return None
+    if evidence is None:
+        return None
+    peak, foreign = session.watch.since(before)
+    return replace(evidence, reached=peak, foreign=foreign)
 
 
 def _check_run(session: Session, conclusion: Conclusion) -> None:
@@ -227,7 +237,7 @@ def _check_run(session: Session, conclusion: Conclusion) -> None:
     try:
         if session.server.identity and identity(session.client) != session.server.identity:
             conclusion.essential.append("the server was restarted during the run")
-        if running(session.client) > 0:
+        if running(session.client):
             conclusion.notes.append("other traffic was seen on the server after the run")
     except ServiceError as error:
         if not any("cut short" in text for text in conclusion.essential):
@@ -239,11 +249,21 @@ def _covered(session: Session, evidence: Evidence) -> Evidence:
     rule = session.budget.coverage
     if evidence.lacking or evidence.witnesses:
         return evidence
+    peak = session.watch.peak(evidence.concurrency)
+    if peak is not None and peak < REACHED * evidence.concurrency:
+        return replace(evidence, lacking=_too_few(peak, evidence.concurrency))
     if evidence.stage in _GREEDY:
         return replace(evidence, lacking=lacking(measure(session.greedy_counters), rule))
     if evidence.stage in _SAMPLED:
         return replace(evidence, lacking=lacking(measure(session.sampled_counters), rule))
     return evidence
+
+
+def _too_few(peak: int, concurrency: int) -> str:
+    return (
+        f"the server never ran more than {peak} requests at once where {concurrency} were asked "
+        f"for: larger batches were not tested (--concurrency {max(peak, 1)} tests what it reaches)"
+    )
 
 
 def _nothing_to_test(server: Server, options: VerifyOptions) -> tuple[str, str] | None:
@@ -283,14 +303,16 @@ def _use_reference(session: Session, reference: Reference) -> str:
     return ""
 
 
-def _notices(session: Session, reference: Reference | None) -> Iterator[VerifyEvent]:
+def _notices(session: Session, asked: int, reference: Reference | None) -> Iterator[VerifyEvent]:
     server = session.server
     if server.busy:
         yield VerifyNotice(
             text=f"{server.busy} other requests are running: concurrency is not under control"
         )
-    if server.running_cap and server.running_cap < session.client.concurrency:
-        yield VerifyNotice(text=f"the server runs at most {server.running_cap} requests at a time")
+    if server.running_cap == session.client.concurrency < asked:
+        yield VerifyNotice(
+            text=f"the server runs at most {server.running_cap} requests at a time: that is tested"
+        )
     if "score" not in server.abilities:
         yield VerifyNotice(
             text="no prompt log-probabilities: greedy output is probed token by token"

@@ -50,7 +50,7 @@ def run_lengths(session: Session) -> Evidence:
         stage="stop",
         method="exact lengths at temperature 0",
         n_tokens=sum(_LENGTHS),
-        concurrency=session.client.concurrency,
+        concurrency=session.abreast(len(_LENGTHS)),
         note=f"{len(_LENGTHS)} lengths from 1 to {_LENGTHS[-1]}",
     )
 
@@ -80,7 +80,7 @@ def run_bias(session: Session) -> Evidence | None:
         stage="bias",
         method=f"a bias of {_BIAS:g} nat forces one token",
         n_tokens=sum(len(parts[0].ids) for parts in answers),
-        concurrency=session.client.concurrency,
+        concurrency=session.abreast(len(asks)),
         temperature=0.0,
         witnesses=(witness,) if witness else (),
         fails=f"{len(missed)} tokens ignore the bias" if missed and not witness else "",
@@ -118,7 +118,7 @@ def run_penalties(session: Session) -> Evidence | None:
         stage="penalty",
         method="regret audit with penalties applied by the client",
         n_tokens=len(tokens),
-        concurrency=session.client.concurrency,
+        concurrency=session.abreast(count),
         temperature=0.0,
         fails=fails,
         gap="penalties are stale within a verify block (SGLang)" if stale_only else "",
@@ -209,7 +209,7 @@ def _filter_evidence(session: Session, name: str, n: int, bad: int, how: str) ->
         stage=name,
         method="tokens that the filter forbids",
         n_tokens=n,
-        concurrency=session.client.concurrency,
+        concurrency=session.abreast(session.budget.filters),
         temperature=1.0,
         fails=f"{bad} of {n} tokens are forbidden by {name} {how}" if bad else "",
     )
@@ -227,7 +227,7 @@ def _gap_evidence(session: Session, found: gap.Gap) -> Evidence:
         stage="gap",
         method="log-probabilities while generating against prefill",
         n_tokens=found.n,
-        concurrency=session.client.concurrency,
+        concurrency=session.abreast(session.budget.logprobs),
         fails=fails,
         lacking=f"gaps are wide ({shown}); {hint}" if wide else "",
         note=f"median {found.median:.3f}, {shown}"

@@ -55,11 +55,12 @@ def _resolution(document: VerdictDocument) -> str:
         if seen.get(key) is not None
     ]
     stats = document.stats
-    places = sorted({c.concurrency for c in document.claims if c.concurrency})
+    places = [c.concurrency for c in document.claims if c.concurrency]
     relative = "" if document.reference else ", relative to this server's own prefill"
     return (
         f"{', '.join(parts)}; {stats.get('generated_tokens', 0)} tokens generated, "
-        f"{stats.get('scored_tokens', 0)} scored, concurrency {places}{relative}."
+        f"{stats.get('scored_tokens', 0)} scored, concurrency {min(places, default=0)} to "
+        f"{max(places, default=0)}{relative}."
     )
 
 
@@ -95,13 +96,19 @@ def _claims(claims: Sequence[Claim]) -> str:
             c.name,
             c.verdict,
             str(c.n_tokens),
-            str(c.concurrency),
+            _concurrency(c),
             "" if c.p is None else f"{c.p:.1e}",
             effects,
             note,
         )
         rows.append("| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |")
     return "\n".join(rows)
+
+
+def _concurrency(claim: Claim) -> str:
+    if claim.concurrency_effective is None:
+        return str(claim.concurrency)
+    return f"{claim.concurrency} ({claim.concurrency_effective} seen)"
 
 
 def _witnesses(witnesses: Sequence[Witness]) -> str:

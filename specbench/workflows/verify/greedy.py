@@ -20,6 +20,8 @@ WITNESSES = 3
 # Without a reference, doubtful tokens above this share (lower limit, percent) are no noise: even
 # heavy tails (router flips of a mixture of experts) were simulated well below it.
 DOUBTFUL_PCT = 0.25
+# Tokens a request below which verification is hardly reached.
+LEAST_LENGTH = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ def stages_at_start(session: Session) -> list[GreedyStage]:
     """Return the audits at concurrency 1 and C, of long prompts, and of the sampling kernel."""
     budget, c = session.budget, session.client.concurrency
     alone = _asks(session, budget.alone, 0)
-    batched = _asks(session, budget.batched, budget.alone)
+    batched = _batched(session)
     kernel = [replace(a, temperature=1.0, top_k=1) for a in _asks(session, budget.kernel, 3)]
     long = [
         Ask(ids=ids, max_tokens=min(budget.length, 96), ignore_eos=True)
@@ -50,6 +52,24 @@ def stages_at_start(session: Session) -> list[GreedyStage]:
         GreedyStage("top_k=1 (sampling kernel)", "K1", tuple(kernel), c, 1.0),
     ]
     return [stage for stage in plan if stage.asks]
+
+
+def _batched(session: Session) -> list[Ask]:
+    """Return enough requests to fill the concurrency asked for, shorter ones where these are many.
+
+    An eighth of the budget is the most that they may take.
+    """
+    budget, c = session.budget, session.client.concurrency
+    if c <= budget.batched:
+        return _asks(session, budget.batched, budget.alone)
+    count = min(c, budget.limit // (8 * LEAST_LENGTH))
+    if count < c:
+        session.not_tested.append(
+            f"batches of more than {count} requests: the budget has tokens for no more"
+        )
+    length = max(budget.batched * budget.length * 3 // (2 * count), LEAST_LENGTH)
+    asks = _asks(session, count, budget.alone)
+    return [replace(ask, max_tokens=min(length, budget.length)) for ask in asks]
 
 
 def soak(session: Session) -> GreedyStage | None:
@@ -111,7 +131,8 @@ def run_mixed(session: Session) -> Evidence | None:
     pairs = [(a, p[0]) for a, p in zip(asks, answers, strict=True) if a.temperature == 0.0]
     c = session.client.concurrency
     stage = GreedyStage("greedy, in batches with sampled requests", "mixed", tuple(greedy), c)
-    return judge_greedy(session, stage, session.score(pairs), pairs)
+    found = judge_greedy(session, stage, session.score(pairs), pairs)
+    return replace(found, concurrency=session.abreast(len(asks)))
 
 
 def judge_greedy(
@@ -137,7 +158,7 @@ def judge_greedy(
         stage=stage.stage,
         method="regret audit against the server's own prefill",
         n_tokens=len(verified),
-        concurrency=stage.concurrency,
+        concurrency=min(stage.concurrency, len(stage.asks)),
         temperature=stage.temperature,
         tests=tests,
         effects=(_garbage(found), _doubtful(session, found)),

@@ -14,6 +14,7 @@ from specbench.workflows.verify.wire import Ask
 RANKS = 20
 # A vocabulary bound that no model exceeds today; a larger one only weakens one bet.
 VOCAB_BOUND = 2**18
+_VLLM_RUNNING = re.compile(r"^vllm:num_requests_running\S* (\S+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,22 +67,23 @@ def identity(client: Client) -> str:
     return _identity(info) if isinstance(info, dict) else ""
 
 
-def running(client: Client) -> int:
-    """Return how many requests the server says it is working on; 0 where it does not say."""
+def running(client: Client) -> int | None:
+    """Return how many requests the server says it is working on; None where it does not say."""
     if client.dialect == "vllm":
-        found = re.search(r"vllm:num_requests_running\{[^}]*\} (\S+)", client.text("/metrics"))
-        return int(float(found[1])) if found else 0
+        found = _VLLM_RUNNING.findall(client.text("/metrics"))
+        return sum(int(float(count)) for count in found) if found else None
     loads = client.get("/v1/loads")
-    rows = loads.get("loads", []) if isinstance(loads, dict) else []
-    return sum(int(r.get("num_running_reqs") or 0) for r in rows)
+    rows = loads.get("loads") if isinstance(loads, dict) else None
+    return sum(int(r.get("num_running_reqs") or 0) for r in rows) if rows else None
 
 
 def _sglang(client: Client, info: dict[str, Any]) -> Server:
     client.dialect = "sglang"
     algorithm = info.get("speculative_algorithm")
-    state = (info.get("internal_states") or [{}])[0]
+    states = info.get("internal_states") or [{}]
     context = info.get("context_length") or info.get("max_req_input_len") or 4096
-    cap = state.get("effective_max_running_requests_per_dp") or info.get("max_running_requests")
+    caps = [state.get("effective_max_running_requests_per_dp") or 0 for state in states]
+    cap = sum(caps) if all(caps) else info.get("max_running_requests")
     kept = (
         *("version", "model_path", "tokenizer_path", "dtype", "quantization", "kv_cache_dtype"),
         *("device", "attention_backend", "sampling_backend", "random_seed", "tp_size"),
@@ -104,7 +106,7 @@ def _sglang(client: Client, info: dict[str, Any]) -> Server:
         ),
         device=str(info.get("device") or ""),
         identity=_identity(info),
-        busy=running(client),
+        busy=running(client) or 0,
         vocab=int(info.get("vocab_size") or VOCAB_BOUND),
         facts=tuple((key, info[key]) for key in kept if key in info),
         simulated="; ".join(
@@ -140,7 +142,7 @@ def _vllm(client: Client) -> Server:
         thresholds=(1.0, 1.0),
         device="",
         identity=identity(client),
-        busy=running(client),
+        busy=running(client) or 0,
         facts=(("version", version), ("model", rows[0]["id"])),
     )
 

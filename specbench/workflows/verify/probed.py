@@ -61,7 +61,7 @@ def run_probed(session: Session) -> Evidence:
         stage="GC",
         method="one-token prefill requests, margins by logit_bias",
         n_tokens=len(contexts),
-        concurrency=session.client.concurrency,
+        concurrency=session.abreast(len(asks)),
         temperature=0.0,
         witnesses=witnesses[:3],
         lacking=f"{unknown} disagreements of unknown margin" if unknown else "",

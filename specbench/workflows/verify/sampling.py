@@ -20,6 +20,8 @@ from specbench.workflows.verify.wire import Ask, Completion
 
 ALPHA = 0.004
 _DRAWS_PER_CALL = 16
+# Requests that are sent and scored before the next are planned.
+_WAVE = 64
 # Two choices a step keep equal prompts together for long enough to compare them.
 _TWO = Filters(top_k=2)
 
@@ -46,7 +48,8 @@ def draw_sample(session: Session, filters: Filters, count: int) -> Sample:
     sample = Sample(filters, empty(RANKS))
     length = session.budget.length
     while len(sample.tokens) < count and session.left >= length:
-        wave = min(-(-(count - len(sample.tokens)) // (length - 1)), 64, session.left // length)
+        missing = -(-(count - len(sample.tokens)) // (length - 1))
+        wave = min(missing, max(_WAVE, session.client.concurrency), session.left // length)
         tokens, pairs = session.ask_and_score(_asks(session, filters, wave))
         verified = tokens.verified()
         if len(verified) == 0:

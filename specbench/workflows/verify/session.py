@@ -17,6 +17,7 @@ from specbench.workflows.verify.client import Client, Refused
 from specbench.workflows.verify.handshake import RANKS, Server
 from specbench.workflows.verify.options import Budget
 from specbench.workflows.verify.prompts import Prompts
+from specbench.workflows.verify.watch import Watch
 from specbench.workflows.verify.wire import Ask, Completion, Scored, generate_body
 
 
@@ -40,15 +41,22 @@ class Session:
     greedy: list[ScoredTokens] = field(default_factory=list)
     sampled: list[ScoredTokens] = field(default_factory=list)
     rotation: int = 0
+    watch: Watch = field(default_factory=Watch)
 
     @property
     def left(self) -> int:
         """Generated tokens that the budget still allows."""
         return self.budget.limit - self.client.spent.generated
 
+    def abreast(self, requests: int) -> int:
+        """Return how many of so many requests are in flight side by side."""
+        return min(self.client.concurrency, requests)
+
     def ask(self, asks: Sequence[Ask], concurrency: int | None = None) -> list[list[Completion]]:
         """Send requests; keep their counters and what is odd about their form."""
-        answers = self.client.generate_all(asks, concurrency)
+        limit = min(concurrency or self.client.concurrency, len(asks))
+        with self.watch.over(self.client, limit * max((a.n for a in asks), default=1)):
+            answers = self.client.generate_all(asks, concurrency)
         for ask, parts in zip(asks, answers, strict=True):
             kept = self.greedy_counters if _is_greedy(ask) else self.sampled_counters
             for part in parts:

@@ -23,7 +23,8 @@ class FakeServer:
     no_top_p, no_min_p (ignored in verification).
 
     `lacks`: abilities that are refused. `dies_after`, `restarts_after`: requests. `target` picks
-    the weights. Blocks of three tokens stand for verify rounds.
+    the weights. Blocks of three tokens stand for verify rounds. `busy` are requests of others,
+    `runs_at_most` is what it runs at once whatever is asked.
     """
 
     faults: frozenset[str] = frozenset()
@@ -36,6 +37,7 @@ class FakeServer:
     noise: float = 0.02
     seed: int = 0
     busy: int = 0
+    runs_at_most: int = 1000
     environment: dict[str, str] = field(default_factory=dict)
     concurrency: int = 8
     url: str = "http://fake"
@@ -43,6 +45,7 @@ class FakeServer:
     model: str = "fake"
     draft_tokens: int | None = None
     least_new: int = 0
+    running: int = 0
     spent: Spent = field(default_factory=Spent)
 
     def __post_init__(self) -> None:
@@ -55,7 +58,8 @@ class FakeServer:
 
     def get(self, path: str) -> Any:
         if path == "/v1/loads":
-            return {"loads": [{"num_running_reqs": self.busy}]}
+            seen, self.running = self.busy + self.running, 0
+            return {"loads": [{"num_running_reqs": seen}]}
         if path != "/server_info":
             return None
         late = self.restarts_after is not None and self.spent.requests > self.restarts_after
@@ -92,6 +96,8 @@ class FakeServer:
         self, asks: Sequence[Ask], concurrency: int | None = None
     ) -> list[list[Completion]]:
         together = min(len(asks), concurrency or self.concurrency)
+        # Seen by the next look, which may come after the last answer here.
+        self.running = min(together, self.runs_at_most)
         out = []
         for ask in asks:
             self.spent.requests += 1
