@@ -2,7 +2,7 @@
 
 from specbench.config.algorithms import builtin as builtin_algorithms
 from specbench.config.datasets import load_dataset, read_datasets, shuffle_prompts
-from specbench.config.files import hash_files, read_entry, split_entry
+from specbench.config.files import hash_files, pin_files, read_entry, split_entry
 from specbench.config.hosts_file import parse_hosts, read_hosts
 from specbench.config.matrix_file import parse_matrix, read_matrix
 from specbench.config.schema import hosts_schema, matrix_schema
@@ -15,6 +15,7 @@ __all__ = [
     "matrix_schema",
     "parse_hosts",
     "parse_matrix",
+    "pin_files",
     "read_datasets",
     "read_entry",
     "read_hosts",

@@ -64,7 +64,11 @@ class MatrixFile(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         Meta(description="Several hosts: share comparisons out, or measure everything on each."),
     ] = "groups"
     files: Annotated[
-        list[str], Meta(description="Files put on the host before a launch, as FROM:TO.")
+        list[str],
+        Meta(
+            description="Put on the host before a launch: files as FROM:TO, packages as a path of a"
+            " wheel or git+URL@REVISION."
+        ),
     ] = []
     seed: Seed = 0
 

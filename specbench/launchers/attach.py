@@ -1,7 +1,7 @@
 """A server that already runs and belongs to someone else: measured, never touched."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -110,6 +110,11 @@ class StrangerProcess:
 
     def listens(self) -> bool | None:
         """Unknown."""
+        return None
+
+    def sees(self, folders: Sequence[str]) -> bool | None:
+        """Unknown: nothing is put into its environment."""
+        del folders
         return None
 
     def contamination(self) -> tuple[Finding, ...]:

@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from specbench.config.files import read_entry
+from specbench.config.files import hash_files
 from specbench.errors import HostError, InputError, SpecbenchError
 from specbench.launchers import deploy
 from specbench.launchers.command import Launch, address_of, python_of, render
@@ -275,8 +275,7 @@ def check_environment(host: Host, _: Shell) -> Iterator[HostCheck]:
 
 def check_files(host: Host, shell: Shell) -> Iterator[HostCheck]:
     """Check that files: is well written, and that no file of an earlier run is left deployed."""
-    for entry in host.files:
-        read_entry(entry)
+    hash_files(host.files)
     if shell.exists(deploy.RECORD):
         yield HostCheck(
             name="files",

@@ -1,4 +1,4 @@
-"""Files put on a host for one launch: checked, hashed, recorded, and taken back afterwards."""
+"""Files and packages put on a host for one launch: hashed, recorded, taken back afterwards."""
 
 import contextlib
 import hashlib
@@ -10,7 +10,9 @@ from pathlib import Path
 import msgspec
 
 from specbench.config.files import SITE, read_entry, split_entry
+from specbench.config.packages import Package, is_package, read_package
 from specbench.errors import HostError, InputError
+from specbench.launchers import packages
 from specbench.launchers.command import python_of
 from specbench.launchers.host import STATE_DIR
 from specbench.model.host import Host
@@ -24,7 +26,9 @@ _PLACE = "import sysconfig; print(sysconfig.get_path('purelib'))"
 class Deployed(msgspec.Struct, frozen=True, kw_only=True):
     """One file: where it came from and went to, its hash, and that of what was there before.
 
-    `kept` is the copy of the original on the host, None where there was none.
+    `kept` is the copy of the original on the host, None where there was none. Of a package,
+    `target` is the folder that was made for it, `sha256` that of its wheel, `package` its name,
+    `library` what goes on the path, and `commit` what the wheel was made of.
     """
 
     source: str
@@ -33,13 +37,21 @@ class Deployed(msgspec.Struct, frozen=True, kw_only=True):
     original_sha256: str | None = None
     kept: str | None = None
     mode: int = 0o644
+    package: str | None = None
+    library: str | None = None
+    commit: str | None = None
+
+    @property
+    def identity(self) -> str:
+        """Say what was put where, equally on every host and of every making of a wheel."""
+        return f"{self.package or self.target} {self.commit or self.sha256}"
 
 
 def code_hash(files: Sequence[Deployed]) -> str | None:
-    """Hash all deployed files together; None where there were none."""
+    """Hash all deployed files and packages together; None where there were none."""
     if not files:
         return None
-    lines = sorted(f"{file.target} {file.sha256}" for file in files)
+    lines = sorted(file.identity for file in files)
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
@@ -54,17 +66,22 @@ def deployed(
 ) -> Iterator[tuple[Deployed, ...]]:
     """Put files on the host; on leaving, put back what was there, unless `kept()` says later.
 
-    Each is checked for syntax with the host's Python, written in one step and read back. Raises
-    InputError for a file that is missing here or is no valid Python, HostError where writing fails.
+    Each is checked for syntax with the host's Python, written in one step and read back; packages
+    go into folders of their own. Raises InputError for a file that is missing here or is no valid
+    Python, HostError where writing or unpacking fails.
     """
     if not entries:
         yield ()
         return
     restore(shell)
     keep = False
-    contents = [(*split_entry(entry), read_entry(entry)) for entry in entries]
+    chosen = [read_package(entry) for entry in entries if is_package(entry)]
+    single = [entry for entry in entries if not is_package(entry)]
+    contents = [(*split_entry(entry), read_entry(entry)) for entry in single]
     done: list[Deployed] = []
     try:
+        for package in chosen:
+            done.append(_unpack(shell, host, package, done))
         for source, target, content in contents:
             place = _place(shell, host, target)
             _check_syntax(shell, host, source, content)
@@ -88,7 +105,10 @@ def restore(shell: Shell) -> tuple[str, ...]:
         return ()
     said = []
     for record in reversed(records):
-        if record.kept is None:
+        if record.package is not None:
+            packages.remove(shell, record.target)
+            said.append(f"removed {record.target}")
+        elif record.kept is None:
             shell.remove(record.target)
             said.append(f"removed {record.target}")
         elif shell.exists(record.kept):
@@ -97,6 +117,26 @@ def restore(shell: Shell) -> tuple[str, ...]:
             said.append(f"put back the original {record.target}")
     shell.remove(RECORD)
     return tuple(said)
+
+
+def _unpack(shell: Shell, host: Host, package: Package, before: Sequence[Deployed]) -> Deployed:
+    """Unpack a package; its folder is written down first, so that a crash hides nothing."""
+    if host.launcher == "docker":
+        raise InputError(
+            f"files entry {package.entry!r}: a package cannot be put into a container",
+            hint="build an image with it, and name that",
+        )
+    name, content = packages.wheel_of(package)
+    record = Deployed(
+        source=package.entry,
+        target=packages.new_folder(package),
+        sha256=hashlib.sha256(content).hexdigest(),
+        package=package.name,
+        commit=package.commit,
+    )
+    shell.write_file(RECORD, msgspec.json.encode([*before, record]))
+    library = packages.install(shell, host, record.target, name, content)
+    return msgspec.structs.replace(record, library=library)
 
 
 def _place(shell: Shell, host: Host, target: str) -> str:

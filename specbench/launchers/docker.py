@@ -82,6 +82,10 @@ class DockerLauncher:
         self._docker("rm", "--force", self._name, timeout_s=60.0)
         return (f"removed the container {self._name}",)
 
+    def python_path(self) -> str:
+        """Return nothing: what a container has comes from its image."""
+        return ""
+
     def close(self) -> None:
         """Give up the connection to the host."""
         self._shell.close()
@@ -157,6 +161,11 @@ class ContainerProcess:
             return ()
         pairs = (entry.partition("=") for entry in entries)
         return contamination_of({name: value for name, _, value in pairs})
+
+    def sees(self, folders: Sequence[str]) -> bool | None:
+        """Unknown: packages are not put into containers."""
+        del folders
+        return None
 
     def stop(self, wait_s: float) -> None:
         """Stop the container: SIGTERM, wait, SIGKILL; a second call does nothing."""

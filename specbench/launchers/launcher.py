@@ -1,10 +1,12 @@
 """The protocol of a launcher, and which one a host names."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
+
+import msgspec
 
 from specbench.errors import InputError
 from specbench.launchers.attach import AttachLauncher
@@ -14,6 +16,7 @@ from specbench.launchers.docker import DockerLauncher
 from specbench.launchers.gpus import describe, list_processes, wait_for_memory
 from specbench.launchers.host import facts_of
 from specbench.launchers.nodes import NodesLauncher
+from specbench.launchers.packages import VARIABLE, path_with, require_first
 from specbench.launchers.preflight import FlagCheck
 from specbench.launchers.process import ProcessLauncher
 from specbench.launchers.sampler import sampled
@@ -53,6 +56,10 @@ class Starter(Launcher, Protocol):
         """Stop what specbench left running, put back what it changed; say what was done."""
         ...
 
+    def python_path(self) -> str:
+        """Return the PYTHONPATH that a server gets here from elsewhere, empty where it has none."""
+        ...
+
 
 class GuardedLauncher:
     """Everything that surrounds a launch on a shared machine, whatever launches it.
@@ -89,6 +96,8 @@ class GuardedLauncher:
             return any(service.kept for service in held)
 
         with deployed(self._shell, self.host, files, block_dir, kept=kept) as placed:
+            libraries = [file.library for file in placed if file.library]
+            spec = self._with_packages(spec, libraries)
             launch = render(self.host, spec)
             self._flags.require(launch)
             foreign = list_processes(self._shell)
@@ -96,6 +105,7 @@ class GuardedLauncher:
             with self._launcher.running(spec, block_dir) as service:
                 held.append(service)
                 service.host_facts, service.code_hash = facts, code_hash(placed)
+                service.libraries = tuple(libraries)
                 service.note(*left, *describe(foreign))
                 if foreign:
                     service.flag("foreign_load")
@@ -104,6 +114,17 @@ class GuardedLauncher:
                     yield service
             if not kept():
                 wait_for_memory(self._shell, foreign)
+
+    def _with_packages(self, spec: LaunchSpec, libraries: Sequence[str]) -> LaunchSpec:
+        """Put the folders of packages before all else on the path of the served process."""
+        if not libraries:
+            return spec
+        given = render(self.host, spec).env.get(VARIABLE)
+        before = self._launcher.python_path() if given is None else given
+        path = (VARIABLE, path_with(libraries, before))
+        spec = msgspec.structs.replace(spec, env=(*spec.env, path))
+        require_first(self._shell, self.host, render(self.host, spec), libraries)
+        return spec
 
     def close(self) -> None:
         """Give back the lock and the connection."""

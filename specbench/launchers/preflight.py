@@ -4,6 +4,7 @@ import msgspec
 
 from specbench.errors import HostError, LoadFailed
 from specbench.launchers.command import Launch
+from specbench.launchers.packages import VARIABLE
 from specbench.remote.shell import Shell
 
 PARSE_S = 180.0
@@ -29,22 +30,26 @@ class FlagCheck:
 
     def __init__(self, shell: Shell) -> None:
         self._shell = shell
-        self._accepted: set[tuple[str, ...]] = set()
+        self._accepted: set[tuple[tuple[str, ...], str | None]] = set()
 
     def require(self, launch: Launch) -> None:
         """Raise LoadFailed (pattern bad_flag) for flags that this version of SGLang refuses.
 
         A command that is not SGLang's launcher has a parser of its own and is not judged.
         """
-        if launch.argv[1:3] != ("-m", MODULE) or launch.argv in self._accepted:
+        if (
+            launch.argv[1:3] != ("-m", MODULE)
+            or (launch.argv, launch.env.get(VARIABLE)) in self._accepted
+        ):
             return
+        path = {VARIABLE: launch.env[VARIABLE]} if VARIABLE in launch.env else {}
         flags = msgspec.json.encode(launch.argv[3:])
         try:
             done = self._shell.run(
                 [launch.argv[0], "-c", _PROGRAM],
                 input=flags,
                 timeout_s=PARSE_S,
-                env={"SGLANG_USE_CPU_ENGINE": "1"},
+                env={"SGLANG_USE_CPU_ENGINE": "1", **path},
             )
         except HostError:
             return  # a slow import is no reason to refuse: the launch has its own patience
@@ -58,4 +63,4 @@ class FlagCheck:
                 evidence=done.stderr.splitlines()[-3:],
             )
         if done.ok:
-            self._accepted.add(launch.argv)
+            self._accepted.add((launch.argv, launch.env.get(VARIABLE)))

@@ -3,7 +3,7 @@
 import contextlib
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from specbench.launchers.host import (
     require_free_port,
     wait_until_free,
 )
+from specbench.launchers.packages import VARIABLE, sees
 from specbench.launchers.service import Patience, RunningService
 from specbench.launchers.serving import Place, serving, write_launch
 from specbench.model.host import Host
@@ -82,6 +83,10 @@ class ProcessLauncher:
         _stop(self._shell, self.host, state, wait_s=self.host.stop_timeout_s)
         wait_until_free(self._shell, self.host, address)
         return (f"stopped the server that was left on port {address.port} (pid {left['pid']})",)
+
+    def python_path(self) -> str:
+        """Return what this user's processes have on the host."""
+        return self._shell.run(["printenv", VARIABLE]).stdout.strip()
 
     def close(self) -> None:
         """Give up the connection to the host."""
@@ -166,6 +171,10 @@ class ServerProcess:
     def contamination(self) -> tuple[Finding, ...]:
         """Nothing beyond the environment that the launch itself sets."""
         return ()
+
+    def sees(self, folders: Sequence[str]) -> bool | None:
+        """Whether it has the folders on its path."""
+        return sees(self._shell.run, self.pid, folders)
 
     def stop(self, wait_s: float) -> None:
         """SIGTERM, wait, then SIGKILL to the whole group; a second call does nothing."""

@@ -3,14 +3,15 @@
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from specbench.errors import HostError, LoadFailed
 from specbench.launchers.eta import LoadClock
-from specbench.launchers.logbook import Logbook, LogSource
+from specbench.launchers.logbook import Logbook
 from specbench.launchers.sampler import Telemetry
+from specbench.launchers.server_process import Process
 from specbench.launchers.stillness import Stillness
 from specbench.model.plan import LaunchSpec
 from specbench.model.service import LoadFailure, LoadProgress, ServiceFacts
@@ -38,41 +39,6 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
     poll_s: float = 0.25
     canary_timeout_s: float = 120.0
     unreachable_s: float = 180.0
-
-
-class Process(Protocol):
-    """What a launcher knows of the process behind a service."""
-
-    @property
-    def log(self) -> LogSource:
-        """Its output."""
-        ...
-
-    @property
-    def pid(self) -> int | None:
-        """The process id on its host."""
-        ...
-
-    @property
-    def started_at(self) -> str | None:
-        """When it started, UTC, ISO 8601."""
-        ...
-
-    def ended(self) -> int | None:
-        """Return the exit status (minus the signal) once it ended or was replaced, else None."""
-        ...
-
-    def work(self) -> float | None:
-        """Return work done so far in any unit, or None where it cannot be seen."""
-        ...
-
-    def listens(self) -> bool | None:
-        """Return whether it is the one that holds the port, None where that cannot be seen."""
-        ...
-
-    def contamination(self) -> tuple[identity.Finding, ...]:
-        """Return what its environment on the host holds against a measurement."""
-        ...
 
 
 class RunningService:
@@ -112,6 +78,7 @@ class RunningService:
         self.telemetry: Telemetry | None = None
         self.host_facts: dict[str, Any] = {}
         self.code_hash: str | None = None
+        self.libraries: tuple[str, ...] = ()
         self.kept = False
         self._look_elsewhere: Callable[[], LoadFailure | None] = lambda: None
 
@@ -295,6 +262,9 @@ class RunningService:
         if self._process.listens() is False:
             stranger = "the port is held by a process that was not started here"
             findings = (identity.Finding(flag="wrong_process", explanation=stranger, fatal=True),)
+        if self.libraries and self._process.sees(self.libraries) is not True:
+            hidden = "it cannot be seen that the process serves the packages of `files`"
+            findings = (identity.Finding(flag="wrong_code", explanation=hidden, fatal=True),)
         fatal = [finding for finding in findings if finding.fatal]
         if fatal:
             raise self._failed(

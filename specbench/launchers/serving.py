@@ -3,14 +3,14 @@
 import contextlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
 from specbench.errors import HostError
 from specbench.launchers.command import Launch, address_of
 from specbench.launchers.host import wait_until_free
-from specbench.launchers.service import Patience, Process, RunningService
+from specbench.launchers.server_process import OwnProcess
+from specbench.launchers.service import Patience, RunningService
 from specbench.model.host import Host
 from specbench.model.plan import LaunchSpec
 from specbench.remote.http import ControlClient
@@ -33,18 +33,6 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     def tunnelled(self) -> bool:
         """Whether load from here has to go through a tunnel."""
         return not self.host.is_local and self.host.drive_from == "here"
-
-
-class OwnProcess(Process, Protocol):
-    """A process that specbench started, and therefore stops."""
-
-    def stop(self, wait_s: float) -> None:
-        """End it within a bound, by force if need be; a second call does nothing."""
-        ...
-
-    def let_go(self) -> None:
-        """See that it goes on when specbench ends; a later `stop` does nothing."""
-        ...
 
 
 @contextlib.contextmanager

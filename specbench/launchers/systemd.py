@@ -3,8 +3,9 @@
 import contextlib
 import json
 import posixpath
+import shlex
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -12,6 +13,7 @@ import msgspec
 from specbench.errors import HostError, InputError, LoadFailed
 from specbench.launchers.command import Launch, address_of, render
 from specbench.launchers.host import STATE_DIR, holders_of, require_free_port, wait_until_free
+from specbench.launchers.packages import VARIABLE, sees
 from specbench.launchers.service import Patience, RunningService
 from specbench.launchers.serving import Place, serving, write_launch
 from specbench.launchers.systemctl import Unit, UnitState
@@ -81,6 +83,12 @@ class SystemdLauncher:
         self._undo(was_up=bool(record.get("was_up")), made_folder=bool(record.get("made_folder")))
         again = " and started it again" if record.get("was_up") else ""
         return (f"took the drop-in of {record.get('since')} off {self._unit.name}{again}",)
+
+    def python_path(self) -> str:
+        """Return what the unit itself sets."""
+        words = shlex.split(self._unit.properties("Environment").get("Environment", ""))
+        pairs = dict(word.partition("=")[::2] for word in words)
+        return pairs.get(VARIABLE, "")
 
     def close(self) -> None:
         """Give up the connection to the host."""
@@ -260,6 +268,10 @@ class UnitProcess:
         done = self._unit.as_owner(["cat", f"/proc/{self.pid}/environ"])
         pairs = (text.partition("=") for text in done.stdout.split("\0") if "=" in text)
         return contamination_of({name: value for name, _, value in pairs if "SGLANG" in name})
+
+    def sees(self, folders: Sequence[str]) -> bool | None:
+        """Whether it has the folders on its path, and nothing hides them from the unit."""
+        return sees(self._unit.as_owner, self.pid, folders)
 
     def stop(self, wait_s: float) -> None:
         """Stop the unit; a second call does nothing."""

@@ -56,3 +56,4 @@ class Manifest(msgspec.Struct, kw_only=True):
     seeds: dict[str, int] = {}
     client: dict[str, Any] = {}
     dataset: dict[str, str] = {}
+    files: dict[str, str] = {}

@@ -68,7 +68,10 @@ def prepare(options: RunOptions) -> Prepared:
     matrix = with_file_hashes(config.read_matrix(options.matrix))
     if options.verdicts_only:
         matrix = msgspec.structs.replace(matrix, verify=options.verdicts_only)
-    hosts = config.read_hosts(options.hosts)
+    hosts = {
+        name: _with_pinned_files(name, host, matrix)
+        for name, host in config.read_hosts(options.hosts).items()
+    }
     datasets = config.read_datasets(matrix)
     past = Past(options.results)
     version = past.version(matrix.hosts)
@@ -112,10 +115,19 @@ def prepare(options: RunOptions) -> Prepared:
 
 
 def with_file_hashes(matrix: Matrix) -> Matrix:
-    """Add the hashes of the files of a matrix: another content of a patch is another server."""
+    """Pin the files of a matrix and add their hashes: another content is another server."""
     where = matrix.places.get("files") or matrix.path
-    hashes = config.hash_files(matrix.files, where=where)
-    return msgspec.structs.replace(matrix, file_hashes=hashes)
+    files = config.pin_files(matrix.files, where=where)
+    hashes = config.hash_files(files, where=where)
+    return msgspec.structs.replace(matrix, files=files, file_hashes=hashes)
+
+
+def _with_pinned_files(name: str, host: Host, matrix: Matrix) -> Host:
+    """Pin the revisions of a host that is used: every launch there serves the same code."""
+    if name not in matrix.hosts:
+        return host
+    files = config.pin_files(host.files, where=f"files of host {name!r}")
+    return msgspec.structs.replace(host, files=files)
 
 
 def open_writer(prepared: Prepared) -> Writer:
@@ -138,6 +150,7 @@ def open_writer(prepared: Prepared) -> Writer:
         seeds={"matrix": matrix.seed, "workload": matrix.workload.seed},
         client=client_facts(),
         dataset={name: dataset.sha256 for name, dataset in prepared.datasets.items()},
+        files=matrix.file_hashes,
     )
     content = hashlib.sha256(matrix.source.encode()).hexdigest()
     writer = Writer.create(prepared.results, manifest, content)
