@@ -101,6 +101,36 @@ def show_level(level: Any) -> str:
     return f"{level:g}" if isinstance(level, float) else " ".join(str(level).split())
 
 
+def in_order(
+    rows: Iterable[Mapping[str, Any]], names: Sequence[str], control: str = CONTROL
+) -> list[int]:
+    """Give the positions of cells as people look for them: by server, then by what was asked.
+
+    The control comes first, other algorithms as they appear; numbers rise.
+    """
+    listed = list(rows)
+    algorithms = [control, *dict.fromkeys(str(row.get("algorithm")) for row in listed)]
+    asked = [name for name in REQUEST_SIDE if name in names]
+    loads = [name for name in asked if name in {"concurrency", "rate"}]
+    rest = [name for name in asked if name not in loads]
+    servers = [name for name in names if name != "algorithm" and name not in REQUEST_SIDE]
+
+    def key(position: int) -> tuple[Any, ...]:
+        row = listed[position]
+        levels = (_rank(row.get(name)) for name in (*servers, *rest, *loads))
+        return (algorithms.index(str(row.get("algorithm"))), *levels)
+
+    return sorted(range(len(listed)), key=key)
+
+
+def _rank(level: Any) -> tuple[int, float, str]:
+    """Order levels of any type: none, numbers, texts."""
+    level = plain(level)
+    if level is None:
+        return (0, 0.0, "")
+    return (1, float(level), "") if isinstance(level, int | float) else (2, 0.0, str(level))
+
+
 def matches_control(levels: Mapping[str, Any], control: Mapping[str, Any]) -> bool:
     """Whether `control` is the control of a cell: equal in every factor that applies to both."""
     return all(

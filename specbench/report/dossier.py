@@ -11,8 +11,9 @@ from specbench.report.evidence import Evidence
 from specbench.report.findings import compose
 from specbench.report.history import Trend, trends
 from specbench.report.numbers import ABSENT, show, times
-from specbench.report.pictures import Picture, paint
-from specbench.report.statements import Findings, Table
+from specbench.report.painting import Painter, painter
+from specbench.report.pictures import Picture
+from specbench.report.statements import Findings, Table, count, listed
 from specbench.report.tables import cell_rows
 
 TRIAL_COLUMNS = (
@@ -27,9 +28,13 @@ SPEEDS = ("tok_s", "tok_s_user", "speedup")
 
 @dataclass(frozen=True, kw_only=True)
 class Chapter:
-    """Everything about one recording. `prefix` keeps its anchors apart from other chapters'."""
+    """Everything about one recording. `prefix` keeps its anchors apart from other chapters'.
+
+    `extent` says in a line what was measured, when and where.
+    """
 
     prefix: str
+    extent: str
     evidence: Evidence
     findings: Findings
     pictures: dict[str, Picture]
@@ -49,7 +54,8 @@ class Dossier:
 def assemble(sources: list[Evidence]) -> Dossier:
     """Compose, draw and tabulate everything that a report shows, oldest recording first."""
     ordered = sorted(sources, key=lambda one: str(one.manifest.get("created_at") or one.name))
-    chapters = tuple(_chapter(f"r{number}-", one) for number, one in enumerate(ordered))
+    with painter(ordered) as easel:
+        chapters = tuple(_chapter(number, one, easel) for number, one in enumerate(ordered))
     names = list(dict.fromkeys(chapter.findings.title for chapter in chapters))
     return Dossier(
         title=" and ".join(names[:3]) + (" and others" if len(names) > 3 else ""),
@@ -58,18 +64,35 @@ def assemble(sources: list[Evidence]) -> Dossier:
     )
 
 
-def _chapter(prefix: str, evidence: Evidence) -> Chapter:
+def _chapter(number: int, evidence: Evidence, easel: Painter) -> Chapter:
     findings = compose(evidence)
+    tables = {"cells": _cells_table(evidence), "trials": _trials_table(evidence.trials)}
     wanted = ["overview", *(name for section in findings.sections for name in section.plots)]
-    drawn = {name: picture for name in wanted if (picture := paint(name, evidence)) is not None}
+    drawn = {name: easel.picture(number, name) for name in wanted}
     return Chapter(
-        prefix=prefix,
+        prefix=f"r{number}-",
+        extent=_extent(evidence),
         evidence=evidence,
         findings=findings,
-        pictures=drawn,
-        cells=_cells_table(evidence),
-        trials=_trials_table(evidence.trials),
+        pictures={name: picture for name, picture in drawn.items() if picture is not None},
+        **tables,
     )
+
+
+def _extent(evidence: Evidence) -> str:
+    trials = evidence.trials
+    hosts = [str(host) for host in dict.fromkeys(trials["host"])] if "host" in trials else []
+    model = evidence.matrix.get("model")
+    named = model.get("served_name") or model.get("path") if isinstance(model, dict) else model
+    blocks = trials["block_id"].nunique() if "block_id" in trials else 0
+    parts = [
+        f"{count(len(trials), 'trial')} in {count(blocks, 'launch', 'launches')}",
+        f"model {named}" if named else "",
+        f"on {listed(hosts)}" if hosts else "",
+        str(evidence.manifest.get("created_at") or "")[:16].replace("T", " "),
+        f"recording {evidence.name}",
+    ]
+    return " \N{MIDDLE DOT} ".join(part for part in parts if part)
 
 
 def _cells_table(evidence: Evidence) -> Table:
@@ -102,6 +125,10 @@ def _measured(row: Mapping[Any, Any], name: str, lossy: frozenset[str]) -> str:
     return f"{text} (not lossless)" if marked else text
 
 
+def _time(started_at: Any) -> str:
+    return str(started_at)[:19].replace("T", " ")
+
+
 def _trials_table(trials: pd.DataFrame) -> Table:
     factors = ["algorithm", *(n for n in cells.varying(trials) if n != "algorithm")]
     records = trials.to_dict("records")
@@ -113,7 +140,7 @@ def _trials_table(trials: pd.DataFrame) -> Table:
             (
                 row["trial_id"],
                 *(cells.plain(row[name]) for name in factors),
-                row["host"], row["block_id"], str(row["started_at"])[:19], row["status"],
+                row["host"], row["block_id"], _time(row["started_at"]), row["status"],
                 *(_measured(row, name, lossy) for name, _ in TRIAL_COLUMNS),
                 cells.plain(row["flags"]), cells.plain(row["reason"]),
             )

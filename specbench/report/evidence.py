@@ -90,7 +90,7 @@ def gather(recording: Recording) -> Evidence:
         name=recording.path.name,
         path=recording.path,
         manifest=recording.manifest,
-        trials=_with_algorithm(recording.trials),
+        trials=_quick(_with_algorithm(recording.trials)),
         requests=columns.table(),
         histograms={key: counts for key, counts in histograms.items() if counts},
         blocks=recording.blocks,
@@ -109,6 +109,12 @@ def _with_algorithm(trials: pd.DataFrame) -> pd.DataFrame:
     if "algorithm" in trials.columns:
         return trials
     return pd.concat([pd.DataFrame(columns=pd.Index(["algorithm"])), trials], axis=1)
+
+
+def _quick(trials: pd.DataFrame) -> pd.DataFrame:
+    """Hold texts as plain objects: rows are picked hundreds of times, which Arrow is slow at."""
+    texts = [name for name, kind in trials.dtypes.items() if isinstance(kind, pd.StringDtype)]
+    return trials.astype(dict.fromkeys(texts, object))
 
 
 def _records(recording: Recording, sealed: SealedTrial) -> Iterator[RequestRecord]:

@@ -34,6 +34,10 @@ class Trend:
     points: tuple[Point, ...]
     changes: tuple[ChangePoint, ...]
 
+    def caption(self) -> str:
+        """Say what a plot of the trend shows."""
+        return f"{self.label}; n = {len(self.points)} launches; dashed: changes of level."
+
     def statements(self) -> list[Statement]:
         """Say where the level changed, or that no change is sure."""
         n = count(len(self.points), "launch", "launches")
@@ -120,10 +124,10 @@ def history(sources: list[Source], cell_id: str, axes: Axes | None = None) -> Ax
     `sources` are recordings or evidence; `cell_id` is the content hash of the cell, equal in all.
     """
     found = [t for t in trends([evidence_of(s) for s in sources]) if t.cell_id == cell_id]
-    axes = axes or theme.new_axes()
+    given, axes = axes, axes or theme.new_axes()
     for trend in found:
         draw(trend, axes)
-    return axes
+    return theme.finish(axes, given, " ".join(trend.caption() for trend in found))
 
 
 def draw(trend: Trend, axes: Axes) -> None:
@@ -139,6 +143,3 @@ def draw(trend: Trend, axes: Axes) -> None:
     axes.set_ylabel("throughput (tok/s)")
     axes.set_xlabel("launch, in order of time")
     axes.set_ylim(bottom=0)
-    theme.caption_axes(
-        axes, f"{trend.label}; n = {len(trend.points)} launches; dashed: changes of level."
-    )

@@ -14,13 +14,23 @@ from specbench.report.dossier import Chapter, Dossier
 from specbench.report.history import draw
 from specbench.report.numbers import ABSENT, show
 from specbench.report.pictures import Picture
-from specbench.report.statements import Statement
+from specbench.report.statements import Statement, Table
 from specbench.version import __version__
 
 MAX_LINKS = 8
 _CODE = re.compile(r"`([^`]+)`")
 _ID = re.compile(r'\b(id="|xlink:href="#|href="#|url\(#)')
 _HASH = re.compile(r"[0-9a-f]{12,}")
+_BOX = re.compile(r'viewBox="0 0 ([\d.]+) ([\d.]+)"')
+_FIGURE = re.compile(r"[-+]?[\d,.]+(e[-+]\d+)?( ?[×%])?( \(not lossless\))?|\[.*, .*\]")  # noqa: RUF001
+_TIGHT = re.compile(r"(?<=\d) (?=%)|(?<=\bn =) |(?<=\bn) (?== )")
+SHORT = 60
+"""Characters of a text that a table keeps on one line."""
+
+PX_PER_POINT = 1.25
+SHOWN_STATEMENTS = 8
+"""Sentences of a section that are shown at once; the others can be opened."""
+
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 
 
@@ -49,6 +59,9 @@ def render(dossier: Dossier) -> str:
         links=links,
         anchor=anchor,
         figure=inline_svg,
+        breadth=breadth,
+        kinds=kinds,
+        most=SHOWN_STATEMENTS,
         trend_svg=_trend_svg,
     )
 
@@ -63,8 +76,9 @@ def clean(text: Any) -> str:
 
 
 def sentence(text: str) -> Markup:
-    """Escape a sentence; words between backticks become code."""
-    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(clean(text)))))  # noqa: S704 - escaped
+    """Escape a sentence; words between backticks become code, `95 %` and `n =` stay together."""
+    kept = _TIGHT.sub("\N{NO-BREAK SPACE}", clean(text))
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(kept))))  # noqa: S704 - escaped
 
 
 def shown(value: Any) -> str:
@@ -103,17 +117,45 @@ def links(statement: Statement, known: frozenset[str]) -> list[tuple[str, str]]:
 
 
 def inline_svg(picture: Picture, prefix: str) -> Markup:
-    """Prepare a picture for the page: colours by CSS variables, identifiers of its own."""
-    return _inline(picture.light_svg, f"{prefix}{picture.name}-", picture.alt)
+    """Prepare a picture for the page: colours by CSS variables, identifiers of its own.
+
+    Its caption is cut off, for the page writes it below as text.
+    """
+    name = f"{prefix}{picture.name}-"
+    return _inline(picture.light_svg, name, picture.alt, foot=picture.foot)
 
 
-def _inline(svg: str, prefix: str, alt: str) -> Markup:
+def breadth(picture: Picture) -> int:
+    """Give the width at which a picture's letters have the same size as every other's, in px."""
+    box = _BOX.search(picture.light_svg)
+    return round(float(box[1]) * PX_PER_POINT) if box else 640
+
+
+def kinds(table: Table) -> list[str]:
+    """Classify the columns of a table for its style: numbers, identifiers, short texts, texts."""
+    columns = zip(*table.rows, strict=True) if table.rows else [()] * len(table.heads)
+    return [_kind([shown(value) for value in column]) for column in columns]
+
+
+def _kind(values: list[str]) -> str:
+    told = [value for value in values if value != ABSENT]
+    if told and all(_FIGURE.fullmatch(value) for value in told):
+        return "num"
+    if told and all(_HASH.fullmatch(value) for value in told):
+        return "id"
+    return "short" if max((len(value) for value in told), default=0) <= SHORT else "long"
+
+
+def _inline(svg: str, prefix: str, alt: str, *, foot: float) -> Markup:
     body = svg[svg.index("<svg") :]
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
     body = re.sub(r"<style[^>]*>.*?</style>", "", body, flags=re.DOTALL)
     body = _ID.sub(lambda found: f"{found[1]}{prefix}", body)
     body = re.sub(r"(<svg[^>]*?) (?:height|width)=\"[^\"]*\"", r"\1", body, count=1)
     body = re.sub(r"(<svg[^>]*?) (?:height|width)=\"[^\"]*\"", r"\1", body, count=1)
+    if box := _BOX.search(body):
+        height = float(box[2]) - foot
+        body = body.replace(box[0], f'viewBox="0 0 {box[1]} {height:.2f}"', 1)
     head = f'<svg role="img" aria-label="{escape(clean(alt))}"'
     return Markup(theme.variables(body.replace("<svg", head, 1)))  # noqa: S704 - matplotlib escapes
 
@@ -122,6 +164,6 @@ def _trend_svg(trend: Any, number: int) -> Markup:
     with theme.using("light"):
         axes = theme.new_axes()
         draw(trend, axes)
-        return _inline(
-            theme.svg(theme.figure_of(axes)), f"t{number}-", f"{trend.label}: tok_s over launches"
-        )
+        figure = theme.figure_of(axes)
+        alt = f"{trend.label}: tok_s over launches"
+        return _inline(theme.svg(figure), f"t{number}-", alt, foot=0)

@@ -9,6 +9,11 @@ from matplotlib.figure import Figure
 
 from specbench.report import plots, theme
 from specbench.report.evidence import Evidence
+from specbench.report.plots.acceptance import INTERVALS, factor_of
+from specbench.report.plots.latency import latencies_words
+from specbench.report.plots.panels import by_temperature
+from specbench.report.plots.series import MEANS
+from specbench.report.plots.speed import ratios_words
 
 Draw = Callable[[Evidence], Figure]
 
@@ -20,19 +25,48 @@ def _of_axes(draw: Callable[[Evidence], Axes]) -> Draw:
     return figure_of
 
 
+def _speedup(evidence: Evidence) -> Figure:
+    return by_temperature(plots.speedup, evidence, ratios_words(evidence))
+
+
+def _throughput(evidence: Evidence) -> Figure:
+    return by_temperature(plots.throughput, evidence, MEANS)
+
+
+def _per_user(evidence: Evidence) -> Figure:
+    return by_temperature(plots.per_user, evidence, MEANS)
+
+
+def _accept_len(evidence: Evidence) -> Figure:
+    by = factor_of(evidence.trials)
+    if by == "temperature":
+        return theme.figure_of(plots.accept_len(evidence, by))
+    return by_temperature(
+        lambda one, axes, where: plots.accept_len(one, by, axes, where), evidence, INTERVALS
+    )
+
+
+def _latency(evidence: Evidence) -> Figure:
+    return by_temperature(
+        lambda one, axes, where: plots.latency(one, "ttft_ms", axes, where),
+        evidence,
+        latencies_words(evidence),
+    )
+
+
 TITLES: dict[str, tuple[str, Draw]] = {
     "overview": ("Throughput and accept_len against load", lambda e: plots.overview(e.trials)),
-    "speedup": ("Speed-up over the control", _of_axes(plots.speedup)),
-    "throughput": ("Throughput against load", _of_axes(plots.throughput)),
-    "per_user": ("Speed per user against load", _of_axes(plots.per_user)),
+    "speedup": ("Speed-up over the control", _speedup),
+    "throughput": ("Throughput against load", _throughput),
+    "per_user": ("Speed per user against load", _per_user),
     "pareto": ("Throughput against speed per user", _of_axes(plots.pareto)),
     "decomposition": ("What each speed-up is made of", _of_axes(plots.decomposition)),
-    "accept_len": ("accept_len by factor", _of_axes(plots.accept_len)),
+    "accept_len": ("accept_len by factor", _accept_len),
     "acceptance_by_position": ("Acceptance by draft position",
                                _of_axes(plots.acceptance_by_position)),
     "acceptance_histogram": ("Drafts accepted in a verify step",
                              _of_axes(plots.acceptance_histogram)),
-    "latency": ("Distribution of the time to first token", _of_axes(plots.latency)),
+    "latency": ("Distribution of the time to first token", _latency),
     "load_phases": ("Where the launches spent their load time", _of_axes(plots.load_phases)),
     "gpu": ("GPU power and temperature over one launch", _of_axes(plots.gpu)),
     "lossless": ("Claims of losslessness", _of_axes(plots.lossless)),
@@ -41,12 +75,17 @@ TITLES: dict[str, tuple[str, Draw]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """One plot, rendered; `caption` says n and what was held, `alt` what is on the axes."""
+    """One plot, rendered; `caption` says n and what was held, `alt` what is on the axes.
+
+    `foot` is the height of the caption inside the picture, in points: a page that writes it as
+    text leaves it out.
+    """
 
     name: str
     title: str
     alt: str
     caption: str
+    foot: float
     light_svg: str
     light_png: bytes
     dark_png: bytes
@@ -70,17 +109,17 @@ def paint(name: str, evidence: Evidence) -> Picture | None:
     with theme.using("light"):
         figure = draw(evidence)
         caption = " ".join(figure.get_supxlabel().split())
-        light_png = theme.png(figure)
+        light_png, dark_png = theme.pngs(figure)
         theme.freeze(figure)
+        foot = theme.caption_height(figure)
         light_svg = theme.svg(figure)
         alt = f"{title}. {_axes_text(figure)} {caption}".strip()
-        theme.darken(figure)
-        dark_png = theme.png(figure)
     return Picture(
         name=name,
         title=title,
         alt=alt,
         caption=caption,
+        foot=foot,
         light_svg=light_svg,
         light_png=light_png,
         dark_png=dark_png,
@@ -89,7 +128,7 @@ def paint(name: str, evidence: Evidence) -> Picture | None:
 
 def _axes_text(figure: Figure) -> str:
     first, last = figure.axes[0], figure.axes[-1]
-    labels = first.get_legend_handles_labels()[1]
+    labels = [str(label) for axes in figure.axes for label in axes.get_legend_handles_labels()[1]]
     lines = f" Series: {', '.join(dict.fromkeys(labels))}." if labels else ""
     return f"Horizontal: {last.get_xlabel()}. Vertical: {first.get_ylabel()}.{lines}"
 

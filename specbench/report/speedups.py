@@ -139,9 +139,11 @@ class _Book:
         factors = cells.factors_of(good)
         self._control = evidence.control
         self._names = ["algorithm", *(n for n in cells.varying(good) if n != "algorithm")]
+        each = good.drop_duplicates("cell_id").to_dict("records")
+        levels = [cells.levels_of(row, factors) for row in each]
         self._levels = {
-            str(row["cell_id"]): cells.levels_of(row, factors)
-            for row in good.drop_duplicates("cell_id").to_dict("records")
+            str(each[position]["cell_id"]): levels[position]
+            for position in cells.in_order(levels, factors, evidence.control)
         }
         self._by_levels = {_key(levels): cell for cell, levels in self._levels.items()}
         self._lengths = _lengths(evidence.requests)

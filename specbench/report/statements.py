@@ -39,7 +39,10 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """One part of a report, in reading order; `plots` are names of pictures shown in it."""
+    """One part of a report, in reading order; `plots` are names of pictures shown in it.
+
+    With `lead` the first picture stands before the sentences: it shows them all at one glance.
+    """
 
     anchor: str
     title: str
@@ -47,6 +50,7 @@ class Section:
     tables: tuple[Table, ...] = ()
     plots: tuple[str, ...] = ()
     intro: str = ""
+    lead: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

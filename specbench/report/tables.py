@@ -11,8 +11,13 @@ from specbench.report.evidence import Evidence
 
 @lru_cache(maxsize=4)
 def cell_rows(evidence: Evidence) -> list[dict[str, Any]]:
-    """Summarise a recording's trials once for all parts of a report; do not change the rows."""
-    return summary_rows(evidence.trials, evidence.control)
+    """Summarise a recording's trials once for all parts of a report; do not change the rows.
+
+    Cells stand by server, then by what was asked of it.
+    """
+    rows = summary_rows(evidence.trials, evidence.control)
+    order = cells.in_order(rows, cells.factors_of(evidence.trials), evidence.control)
+    return [rows[position] for position in order]
 
 
 def summary_rows(trials: pd.DataFrame, control: str = cells.CONTROL) -> list[dict[str, Any]]:

@@ -55,6 +55,7 @@ def section(evidence: Evidence) -> Section:
         statements=(*statements, *_first_position(evidence)),
         tables=(table,) if lines else (),
         plots=("accept_len", "acceptance_by_position", "acceptance_histogram"),
+        lead=True,
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from specbench.report import cells, flags
@@ -36,6 +37,7 @@ def section(evidence: Evidence, pairs: list[SpeedUp], items: list[Item]) -> Sect
         statements=tuple(statements),
         tables=(_table(pairs),) if pairs else (),
         plots=("speedup", "throughput", "per_user", "pareto"),
+        lead=True,
     )
 
 
@@ -241,6 +243,7 @@ def decomposition(evidence: Evidence, pairs: list[SpeedUp], items: list[Item]) -
         " What is left over is queueing, prefill and the ends of the run.",
         statements=tuple(statements),
         plots=("decomposition",) if statements else (),
+        lead=True,
     )
 
 
@@ -249,36 +252,88 @@ def _lost(pairs: list[SpeedUp]) -> list[SpeedUp]:
     return [p for p in pairs if (p.accept_ratio or 0) > 1.05 and (p.high or p.ratio or 0) <= 1]
 
 
+MAX_CURVES = 6
+"""Curves above which those that go on rising share one sentence."""
+
+
 def capacity(evidence: Evidence) -> Section:
     """Say the highest throughput that was measured, and whether it was still rising."""
-    rows = [row for row in cell_rows(evidence) if row["tok_s"]]
     lossy = cells.not_lossless(evidence.trials)
-    groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    names = [n for n in cells.varying(evidence.trials) if n not in {"concurrency", "rate"}]
-    for row in rows:
-        if row.get("concurrency") is not None:
-            groups[cells.cell_label(row, ["algorithm", *names])].append(row)
-    statements = []
-    for label, series in groups.items():
-        best = max(series, key=lambda row: row["tok_s"])
-        top = max(row["concurrency"] for row in series)
+    peaks = [_peak(label, series) for label, series in _curves(evidence) if len(series) > 1]
+    rising = [peak for peak in peaks if peak.rising]
+    told = [peak.statement(lossy) for peak in peaks if len(peaks) <= MAX_CURVES or not peak.rising]
+    if rising and len(peaks) > MAX_CURVES:
+        told.append(
+            Statement(
+                kind="fact",
+                text=f"{len(rising)} of {count(len(peaks), 'curve')} of throughput over concurrency"
+                " are highest at the highest level measured, so their limits were not reached.",
+                rows=tuple(str(peak.best["cell_id"]) for peak in rising),
+            )
+        )
+    table = Table(
+        heads=("server and request", "highest mean tok/s", "at concurrency", "measured up to",
+               "trials", "limit"),
+        rows=tuple(peak.row(lossy) for peak in peaks),
+        caption="Highest mean throughput over all measured concurrencies",
+        keys=tuple(f"peak-{peak.best['cell_id']}" for peak in peaks),
+    )  # fmt: skip
+    return Section(
+        anchor="capacity", title="Capacity and latency", statements=tuple(told),
+        tables=(table,) if peaks else (), plots=("latency",),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Peak:
+    """The cell of a curve over concurrency with the highest mean tok_s."""
+
+    label: str
+    best: dict[str, Any]
+    top: Any
+
+    @property
+    def rising(self) -> bool:
+        return bool(self.best["concurrency"] == self.top)
+
+    def statement(self, lossy: frozenset[str]) -> Statement:
+        best = self.best
         limit = (
             "the highest level measured, so its limit was not reached"
-            if best["concurrency"] == top
-            else f"higher levels were measured up to {cells.show_level(top)}"
+            if self.rising
+            else f"higher levels were measured up to {cells.show_level(self.top)}"
         )
-        if len(series) > 1:
-            statements.append(
-                Statement(
-                    kind="fact",
-                    text=f"{label}: the highest mean throughput is {show(best['tok_s'])} tok/s"
-                    f"{f' {NOT_LOSSLESS}' if best['cell_id'] in lossy else ''}, at"
-                    f" concurrency {cells.show_level(best['concurrency'])} (n ="
-                    f" {count(best['trials'], 'trial')}); {limit}.",
-                    rows=(best["cell_id"],),
-                )
-            )
-    return Section(
-        anchor="capacity", title="Capacity and latency", statements=tuple(statements),
-        plots=("latency",),
-    )  # fmt: skip
+        return Statement(
+            kind="fact",
+            text=f"{self.label}: the highest mean throughput is {show(best['tok_s'])} tok/s"
+            f"{f' {NOT_LOSSLESS}' if best['cell_id'] in lossy else ''}, at"
+            f" concurrency {cells.show_level(best['concurrency'])} (n ="
+            f" {count(best['trials'], 'trial')}); {limit}.",
+            rows=(best["cell_id"],),
+        )
+
+    def row(self, lossy: frozenset[str]) -> tuple[Any, ...]:
+        marked = f" {NOT_LOSSLESS}" if self.best["cell_id"] in lossy else ""
+        return (
+            self.label, f"{show(self.best['tok_s'])}{marked}",
+            cells.show_level(self.best["concurrency"]), cells.show_level(self.top),
+            self.best["trials"], "not reached" if self.rising else "reached",
+        )  # fmt: skip
+
+
+def _curves(evidence: Evidence) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Group measured cells that differ in concurrency only."""
+    names = [n for n in cells.varying(evidence.trials) if n not in {"concurrency", "rate"}]
+    groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in cell_rows(evidence):
+        if row["tok_s"] and row.get("concurrency") is not None:
+            groups[cells.cell_label(row, ["algorithm", *names])].append(row)
+    yield from groups.items()
+
+
+def _peak(label: str, series: list[dict[str, Any]]) -> _Peak:
+    return _Peak(
+        label=label,
+        best=max(series, key=lambda row: row["tok_s"]),
+        top=max(row["concurrency"] for row in series),
+    )

@@ -30,8 +30,8 @@ def lossless(source: Source, axes: Axes | None = None) -> Axes:
         for document in evidence.verdicts
         for claim in document.get("claims", [])
     ]
-    axes = axes or theme.new_axes(height=1.8 + 0.3 * min(len(claims), 30))
     shown = claims[:30]
+    given, axes = axes, axes or theme.new_axes(8.2, 1.2 + 0.26 * max(2, len(shown)))
     for verdict, (marker, colour) in MARKS.items():
         rows = [i for i, (_, claim) in enumerate(shown) if claim.get("verdict") == verdict]
         axes.plot(
@@ -49,13 +49,11 @@ def lossless(source: Source, axes: Axes | None = None) -> Axes:
     axes.invert_yaxis()
     axes.set_xlim(left=-0.3, right=EDGE + 0.8)
     axes.set_xlabel("evidence against losslessness (-log10 p; cut at 20)")
-    theme.legend(axes)
     tokens = sum(int(claim.get("n_tokens") or 0) for _, claim in claims)
     told = f"n = {len(claims)} claims on {tokens:,} tokens"
     edge = "; at the right edge also what wrong tokens convict, without a p value"
     convicted = any(c.get("verdict") == "violated" and by_tokens(c) for _, c in shown)
-    theme.caption_axes(axes, f"{told}{edge if convicted else ''}.")
-    return axes
+    return theme.finish(axes, given, f"{told}{edge if convicted else ''}.")
 
 
 def _name(server: str, claim: dict[str, Any]) -> str:

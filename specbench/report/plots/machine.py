@@ -2,8 +2,8 @@
 
 from matplotlib.axes import Axes
 
-from specbench.report import theme
-from specbench.report.evidence import Source, evidence_of
+from specbench.report import cells, theme
+from specbench.report.evidence import Evidence, Source, evidence_of
 
 PHASES = ("starting", "weights", "kv_cache", "autotune", "graphs", "draft", "binding", "warmup",
           "checking")  # fmt: skip
@@ -19,8 +19,9 @@ def load_phases(source: Source, axes: Axes | None = None) -> Axes:
         for block, facts in evidence.blocks.items()
         if facts.get("phase_times")
     }
-    axes = axes or theme.new_axes(height=1.9 + 0.28 * min(len(blocks), 30))
+    given, axes = axes, axes or theme.new_axes(6.6, 1.2 + 0.26 * max(2, min(len(blocks), 30)))
     names = list(blocks)[:30]
+    told = _servers(evidence)
     present = [phase for phase in PHASES if any(phase in times for times in blocks.values())]
     left = dict.fromkeys(names, 0.0)
     for number, phase in enumerate(present):
@@ -31,13 +32,24 @@ def load_phases(source: Source, axes: Axes | None = None) -> Axes:
             ec=theme.current().paper, lw=0,
         )  # fmt: skip
         left = {name: left[name] + width for name, width in zip(names, widths, strict=True)}
+    axes.set_yticks(range(len(names)), [told.get(name, name[:8]) for name in names])
     axes.invert_yaxis()
+    axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")
     axes.set_xlabel("seconds since the launch")
-    theme.legend(axes)
     cut = f"; the first 30 of {len(blocks)}" if len(blocks) > len(names) else ""
-    theme.caption_axes(axes, f"n = {len(names)} launches{cut}.")
-    return axes
+    return theme.finish(axes, given, f"n = {len(names)} launches{cut}.")
+
+
+def _servers(evidence: Evidence) -> dict[str, str]:
+    """Name each launch by the server that it started, and by its own identifier."""
+    names = cells.server_factors(evidence.trials)
+    return {
+        str(row["block_id"]): f"{cells.server_label(cells.levels_of(row, factors), names)}"
+        f"  {str(row['block_id'])[:8]}"
+        for factors in [list(dict.fromkeys(["algorithm", *names]))]
+        for row in evidence.trials.drop_duplicates("block_id").to_dict("records")
+    }
 
 
 @theme.themed
@@ -47,13 +59,12 @@ def gpu(source: Source, block_id: str | None = None, axes: Axes | None = None) -
     `block_id` defaults to the first launch that has samples; one line a GPU.
     """
     evidence = evidence_of(source)
-    axes = axes or theme.new_axes()
+    given, axes = axes, axes or theme.new_axes()
     block_id = block_id or next(iter(evidence.gpu), None)
     axes.set_xlabel("seconds since the first sample")
     axes.set_ylabel("power (W), solid")
     if block_id is None or block_id not in evidence.gpu:
-        theme.caption_axes(axes, "GPU samples were not recorded.")
-        return axes
+        return theme.finish(axes, given, "GPU samples were not recorded.")
     samples = evidence.gpu[block_id]
     right = axes.twinx()
     right.grid(visible=False)
@@ -64,6 +75,4 @@ def gpu(source: Source, block_id: str | None = None, axes: Axes | None = None) -
         at = rows["unix_s"] - start
         axes.plot(at, rows["power_w"], color=colour, label=f"GPU {name}")
         right.plot(at, rows["temp_c"], color=colour, ls=(0, (5, 2)))
-    theme.legend(axes)
-    theme.caption_axes(axes, f"block {block_id}; n = {len(samples):,} samples.")
-    return axes
+    return theme.finish(axes, given, f"block {block_id}; n = {len(samples):,} samples.")

@@ -7,7 +7,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from specbench.report import cells, theme
-from specbench.report.plots.series import Series, by_server, caption_of, load_axis, load_factor
+from specbench.report.plots.panels import temperatures
+from specbench.report.plots.series import (
+    MEANS,
+    Series,
+    by_server,
+    caption_of,
+    load_axis,
+    load_factor,
+)
 
 ROWS = (("tok_s", "throughput (tok/s)"), ("accept_len", "accept_len (tokens a step)"))
 
@@ -19,9 +27,9 @@ def overview(trials: pd.DataFrame) -> Figure:
     Each small mark is one trial; the line goes through the means of the trials.
     """
     good = cells.usable(trials)
-    panels = _temperatures(good)
+    panels = temperatures(good) or [None]
     series = by_server(trials)
-    figure = theme.new_figure(max(7.2, 1.9 + 3.3 * len(panels)), 5.6)
+    figure = theme.new_figure(0.92 + 2.8 * max(len(panels), 1.7), 4.9)
     grid = figure.subplots(2, len(panels), squeeze=False, sharex=True, sharey="row")
     for column, temperature in enumerate(panels):
         for row, (name, label) in enumerate(ROWS):
@@ -33,15 +41,9 @@ def overview(trials: pd.DataFrame) -> Figure:
                 axes.set_ylabel(label)
             axes.set_ylim(bottom=0)
             _label_load(axes, good, show=row == len(ROWS) - 1)
-    _legend(figure, grid[0][0])
-    theme.caption(figure, caption_of(trials, points="marks: trials, lines: their mean"))
+    theme.figure_legend(figure)
+    theme.caption(figure, caption_of(trials, points=MEANS))
     return figure
-
-
-def _temperatures(good: pd.DataFrame) -> list[Any]:
-    if "temperature" not in good.columns:
-        return [None]
-    return sorted({cells.plain(value) for value in good["temperature"]} - {None}) or [None]
 
 
 def _panel(axes: Axes, series: list[Series], name: str, temperature: Any) -> None:
@@ -62,9 +64,3 @@ def _label_load(axes: Axes, good: pd.DataFrame, *, show: bool) -> None:
     load, label = load_factor(good)
     if load in good.columns:
         load_axis(axes, sorted({float(v) for v in good[load].dropna()}), label if show else "")
-
-
-def _legend(figure: Figure, axes: Axes) -> None:
-    handles, labels = axes.get_legend_handles_labels()
-    if handles:
-        figure.legend(handles, labels, loc="outside right upper", handlelength=3.2)

@@ -1,14 +1,19 @@
 """Series of a plot: one a server, told apart by colour, marker and dash."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from specbench.report import cells, theme
+
+Where: TypeAlias = Mapping[str, Any] | None
+"""Levels to which a plot is limited, as `{"temperature": 0}`; None shows every trial."""
+
+MEANS = "small marks: trials; lines: their means"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,19 +30,23 @@ class Series:
     marks: dict[str, Any]
 
 
-def by_server(trials: pd.DataFrame) -> list[Series]:
-    """Split usable trials by server; an algorithm keeps its colour, its variants their marker."""
+def by_server(trials: pd.DataFrame, where: Where = None) -> list[Series]:
+    """Split usable trials by server, each with marks of its own in every plot of a report.
+
+    With more servers than colours an algorithm has one colour, and its variants differ by marker
+    and dash; these suffice without colour too. `where` limits the trials, not the choice of marks.
+    """
     good = cells.usable(trials)
     names = cells.server_factors(good)
     groups: dict[tuple[Any, ...], list[int]] = {}
     for position, row in enumerate(good.to_dict("records")):
-        key = tuple(cells.plain(row[name]) for name in names)
+        key = tuple(cells.plain(row[name]) for name in ("algorithm", *names))
         groups.setdefault(key, []).append(position)
-    labelled = [
-        (dict(zip(names, key, strict=True)), good.iloc[positions])
-        for key, positions in groups.items()
-    ]
-    return list(_marked(labelled, names))
+    levels = [dict(zip(("algorithm", *names), key, strict=True)) for key in groups]
+    parts = [good.iloc[positions] for positions in groups.values()]
+    ordered = cells.in_order(levels, names)
+    marked = _marked([(levels[position], parts[position]) for position in ordered], names)
+    return [replace(one, trials=chosen(one.trials, where)) for one in marked]
 
 
 def _marked(
@@ -47,10 +56,11 @@ def _marked(
     colours: dict[str, str] = {}
     variants: dict[str, int] = {}
     for number, (levels, group) in enumerate(labelled):
-        algorithm = str(levels.get("algorithm") or cells.plain(group["algorithm"].iloc[0]))
-        colour = colours.setdefault(algorithm, palette[len(colours) % len(palette)])
+        algorithm = str(levels["algorithm"])
+        label = cells.server_label(levels, names)
+        coloured = label if len(labelled) <= len(palette) else algorithm
+        colour = colours.setdefault(coloured, palette[len(colours) % len(palette)])
         variant = variants[algorithm] = variants.get(algorithm, -1) + 1
-        label = cells.server_label({**levels, "algorithm": algorithm}, names)
         yield Series(
             label=label,
             key=label,
@@ -66,12 +76,24 @@ def _marked(
 
 def load_axis(axes: Axes, levels: list[float], label: str) -> None:
     """Draw a load axis in octaves, with a tick at each level that was measured."""
-    if levels and min(levels) > 0 and max(levels) / min(levels) > 3:
+    if in_octaves(levels):
         axes.set_xscale("log", base=2)
     axes.xaxis.set_major_locator(FixedLocator(levels))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xticklabels([f"{level:g}" for level in levels])
     axes.set_xlabel(label)
+
+
+def in_octaves(levels: list[float]) -> bool:
+    """Whether loads spread so far that their axis is logarithmic."""
+    return bool(levels) and min(levels) > 0 and max(levels) / min(levels) > 3
+
+
+def chosen(trials: pd.DataFrame, where: Where) -> pd.DataFrame:
+    """Keep the trials that have the given levels."""
+    for name, level in (where or {}).items():
+        trials = trials[[cells.plain(value) == level for value in trials[name]]]
+    return trials
 
 
 def load_factor(trials: pd.DataFrame) -> tuple[str, str]:
@@ -89,7 +111,8 @@ def caption_of(trials: pd.DataFrame, *, points: str) -> str:
     held = f"; held: {', '.join(fixed)}" if fixed else ""
     wrong = good[good["lossless"] == "violated"]
     arms = ", ".join(dict.fromkeys(str(arm) for arm in wrong["algorithm"]))
-    return f"{points}; {counts}{held}{f'; not lossless: {arms}' if arms else ''}."
+    wrongs = f"; not lossless: {arms}" if arms else ""
+    return f"{points[:1].upper()}{points[1:]}; {counts}{held}{wrongs}."
 
 
 def split_by_request(series: list[Series]) -> Iterator[Series]:

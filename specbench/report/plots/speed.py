@@ -5,12 +5,17 @@ from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, MultipleLocator
 
 from specbench.report import cells, theme
-from specbench.report.evidence import Source, evidence_of
+from specbench.report.evidence import Evidence, Source, evidence_of
 from specbench.report.plots.series import (
+    MEANS,
+    Where,
     by_server,
     caption_of,
+    chosen,
+    in_octaves,
     load_axis,
     load_factor,
     split_by_request,
@@ -19,23 +24,23 @@ from specbench.report.speedups import SpeedUp, speed_ups
 
 
 @theme.themed
-def throughput(source: Source, axes: Axes | None = None) -> Axes:
+def throughput(source: Source, axes: Axes | None = None, where: Where = None) -> Axes:
     """Plot tok_s (tokens a second, all users together) against load, a line a server."""
-    return _against_load(source, axes, "tok_s", "throughput (tok/s)")
+    return _against_load(source, axes, where, "tok_s", "throughput (tok/s)")
 
 
 @theme.themed
-def per_user(source: Source, axes: Axes | None = None) -> Axes:
+def per_user(source: Source, axes: Axes | None = None, where: Where = None) -> Axes:
     """Plot tok_s_user (tokens a second that one user sees) against load, a line a server."""
-    return _against_load(source, axes, "tok_s_user", "per user (tok/s)")
+    return _against_load(source, axes, where, "tok_s_user", "per user (tok/s)")
 
 
-def _against_load(source: Source, axes: Axes | None, name: str, label: str) -> Axes:
-    trials = source.trials
-    axes = axes or theme.new_axes()
+def _against_load(source: Source, given: Axes | None, where: Where, name: str, label: str) -> Axes:
+    trials = chosen(source.trials, where)
+    axes = given or theme.new_axes()
     good = cells.usable(trials)
     load, load_label = load_factor(good)
-    for one in split_by_request(by_server(trials)):
+    for one in split_by_request(by_server(source.trials, where)):
         points = one.trials[[load, name]].dropna()
         if points.empty:
             continue
@@ -45,9 +50,7 @@ def _against_load(source: Source, axes: Axes | None, name: str, label: str) -> A
     load_axis(axes, _levels(good, load), load_label)
     axes.set_ylabel(label)
     axes.set_ylim(bottom=0)
-    theme.legend(axes)
-    theme.caption_axes(axes, caption_of(trials, points="marks: trials, lines: their mean"))
-    return axes
+    return theme.finish(axes, given, caption_of(trials, points=MEANS))
 
 
 def _levels(good: pd.DataFrame, load: str) -> list[float]:
@@ -55,63 +58,72 @@ def _levels(good: pd.DataFrame, load: str) -> list[float]:
 
 
 @theme.themed
-def speedup(source: Source, axes: Axes | None = None) -> Axes:
+def speedup(source: Source, axes: Axes | None = None, where: Where = None) -> Axes:
     """Plot the speed-up over the control against load, with 95 % intervals.
 
     Hollow marks have no interval; the line at 1 is the control. A crossover shows where a line
-    passes it with intervals on either side.
+    passes it with intervals on either side. Marks of equal load stand a little apart.
     """
     evidence = evidence_of(source)
-    axes = axes or theme.new_axes()
+    given, axes = axes, axes or theme.new_axes()
     axes.axhline(1, color=theme.current().ink, lw=1, zorder=1)
-    load, load_label = load_factor(cells.usable(evidence.trials))
-    pairs = [p for p in speed_ups(evidence) if p.ratio is not None]
-    marks = {one.key: one.marks for one in by_server(evidence.trials)}
-    names = cells.varying(evidence.trials)
-    groups: dict[str, list[SpeedUp]] = {}
-    for pair in pairs:
-        rest = [name for name in names if name not in {"concurrency", "rate"}]
-        groups.setdefault(cells.cell_label(pair.levels, ["algorithm", *rest]), []).append(pair)
-    for number, (label, group) in enumerate(groups.items()):
-        group.sort(key=lambda pair: pair.levels.get(load) or 0)
-        style = _style(marks, group[0], names) | {
-            "marker": theme.MARKERS[number % len(theme.MARKERS)]
-        }
-        _ratio_line(axes, group, load, label, style)
-    load_axis(axes, _levels(cells.usable(evidence.trials), load), load_label)
+    trials = chosen(evidence.trials, where)
+    load, load_label = load_factor(cells.usable(trials))
+    groups = _ratio_lines(evidence, trials)
+    levels = _levels(cells.usable(trials), load)
+    for number, (label, (group, marks)) in enumerate(groups.items()):
+        aside = 0.07 * (number - (len(groups) - 1) / 2)
+        at = [_beside(float(pair.levels.get(load) or 1), aside, levels) for pair in group]
+        _ratio_line(axes, group, at, label, marks)
+    load_axis(axes, levels, load_label)
     axes.set_ylabel(f"tok_s over {evidence.control}'s (ratio)")
-    theme.legend(axes)
-    shown = f"bars: 95 % intervals; hollow: no interval; line at 1: {evidence.control}"
-    theme.caption_axes(axes, caption_of(evidence.trials, points=shown))
-    return axes
+    return theme.finish(axes, given, caption_of(trials, points=ratios_words(evidence)))
 
 
-def _style(marks: dict[str, dict[str, Any]], pair: SpeedUp, names: list[str]) -> dict[str, Any]:
+def ratios_words(evidence: Evidence) -> str:
+    """Say what the marks of the speed-up plot are."""
+    return f"bars: 95 % intervals; hollow: no interval; line at 1: {evidence.control}"
+
+
+def _ratio_lines(
+    evidence: Evidence, trials: pd.DataFrame
+) -> dict[str, tuple[list[SpeedUp], dict[str, Any]]]:
+    """Group the speed-ups of some trials into lines over load, each with its marks."""
+    names = [name for name in cells.varying(trials) if name not in {"concurrency", "rate"}]
     server = [name for name in names if name not in cells.REQUEST_SIDE]
-    return dict(marks.get(cells.server_label(pair.levels, ["algorithm", *server]), {}))
+    marks = {one.key: one.marks for one in by_server(evidence.trials)}
+    shown = set(trials["cell_id"])
+    groups: dict[str, tuple[list[SpeedUp], dict[str, Any]]] = {}
+    for pair in speed_ups(evidence):
+        if pair.ratio is None or pair.cell_id not in shown:
+            continue
+        label = cells.cell_label(pair.levels, ["algorithm", *names])
+        key = cells.server_label(pair.levels, ["algorithm", *server])
+        own = marks.get(key, {"marker": "o"})
+        apart = {} if label == key else {"marker": theme.MARKERS[len(groups) % len(theme.MARKERS)]}
+        groups.setdefault(label, ([], own | apart))[0].append(pair)
+    return groups
+
+
+def _beside(load: float, octaves: float, levels: list[float]) -> float:
+    """Move a mark aside, so that intervals at one load do not cover each other."""
+    if in_octaves(levels):
+        return float(load * 2**octaves)
+    return load + octaves * (max(levels, default=1.0) - min(levels, default=0.0)) / 4
 
 
 def _ratio_line(
-    axes: Axes, group: list[SpeedUp], load: str, label: str, style: dict[str, Any]
+    axes: Axes, group: list[SpeedUp], x: list[float], label: str, style: dict[str, Any]
 ) -> None:
-    x = [pair.levels.get(load) or 1 for pair in group]
-    y = [pair.ratio or math.nan for pair in group]
-    axes.plot(x, y, label=label, **style)
+    axes.plot(x, [pair.ratio or math.nan for pair in group], label=label, **style)
     colour, marker = style.get("color"), style["marker"]
     for pair, at in zip(group, x, strict=True):
+        ratio = pair.ratio or math.nan
         if pair.low is not None and pair.high is not None:
-            ratio = pair.ratio or math.nan
-            axes.errorbar(
-                [at], [ratio], [[ratio - pair.low], [pair.high - ratio]], color=colour, lw=1.2
-            )
+            bar = [[ratio - pair.low], [pair.high - ratio]]
+            axes.errorbar([at], [ratio], bar, color=colour, lw=1.2, capsize=2)
         else:
-            axes.plot(
-                [at],
-                [pair.ratio or math.nan],
-                marker=marker,
-                mfc=theme.current().paper,
-                color=colour,
-            )
+            axes.plot([at], [ratio], marker=marker, mfc=theme.current().paper, color=colour)
 
 
 @theme.themed
@@ -122,7 +134,7 @@ def pareto(source: Source, axes: Axes | None = None) -> Axes:
     shown and left out of the front.
     """
     trials = source.trials
-    axes = axes or theme.new_axes()
+    given, axes = axes, axes or theme.new_axes()
     points: list[tuple[float, float]] = []
     lossy = cells.not_lossless(trials)
     for one in by_server(trials):
@@ -138,11 +150,9 @@ def pareto(source: Source, axes: Axes | None = None) -> Axes:
     axes.set_ylabel("throughput (tok/s)")
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
-    theme.legend(axes)
     kept = " of lossless cells" if lossy else ""
     shown = f"marks: means of a cell; line: the front{kept}"
-    theme.caption_axes(axes, caption_of(trials, points=shown))
-    return axes
+    return theme.finish(axes, given, caption_of(trials, points=shown))
 
 
 def pareto_front(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -156,35 +166,40 @@ def pareto_front(points: list[tuple[float, float]]) -> list[tuple[float, float]]
     return front[::-1]
 
 
+MAX_BARS = 36
+
+
 @theme.themed
 def decomposition(source: Source, axes: Axes | None = None) -> Axes:
-    """Plot what a speed-up is made of, in doublings: accept_len gained, step time lost.
+    """Plot what a speed-up is made of: accept_len gained, step time lost, tok_s as it came out.
 
-    Bars are log2 of the ratio of accept_len, minus log2 of the ratio of step time, and log2 of
-    the speed-up of tok_s; the first two add up to the third but for queueing and prefill.
+    The axis is logarithmic, so that the bars add up: from 1, accept_len's ratio to the right and
+    the inverse ratio of the step time to the left; what they leave is the speed-up but for queueing
+    and prefill. The mark is the measured ratio of tok_s.
     """
     evidence = evidence_of(source)
-    axes = axes or theme.new_axes(height=4.6)
-    pairs = [p for p in speed_ups(evidence) if p.ratio and p.accept_ratio and p.step_ratio][:24]
-    palette, ink = theme.current().series, theme.current().ink
-    bars = (
-        ("accept_len", [math.log2(p.accept_ratio or 1) for p in pairs], palette[1], "//"),
-        ("time of a step", [-math.log2(p.step_ratio or 1) for p in pairs], palette[2], ".."),
-        ("tok_s", [math.log2(p.ratio or 1) for p in pairs], palette[0], ""),
-    )
-    for offset, (label, values, colour, hatch) in enumerate(bars):
-        at = [row + (offset - 1) * 0.27 for row in range(len(pairs))]
-        axes.barh(
-            at, values, 0.25, label=label, color=colour, hatch=hatch, ec=theme.current().paper, lw=0
-        )
+    told = [p for p in speed_ups(evidence) if p.ratio and p.accept_ratio and p.step_ratio]
+    pairs = told[:MAX_BARS]
+    given, axes = axes, axes or theme.new_axes(8.2, 1.2 + 0.23 * max(len(pairs), 2))
+    palette, ink, paper = theme.current().series, theme.current().ink, theme.current().paper
+    rows = list(range(len(pairs)))
+    for label, values, colour, hatch in (
+        ("accept_len", [math.log2(p.accept_ratio or 1) for p in pairs], palette[1], ""),
+        ("time of a step", [-math.log2(p.step_ratio or 1) for p in pairs], palette[2], "///"),
+    ):
+        axes.barh(rows, values, 0.62, label=label, color=colour, hatch=hatch, ec=paper, lw=0)
+    axes.plot(
+        [math.log2(p.ratio or 1) for p in pairs], rows, ls="", marker="D", ms=6, mfc=ink,
+        mec=paper, mew=1.1, label="tok_s, measured",
+    )  # fmt: skip
     axes.axvline(0, color=ink, lw=1)
-    axes.set_yticks(range(len(pairs)), [pair.label for pair in pairs])
-    axes.invert_yaxis()
+    axes.set_yticks(rows, [pair.label for pair in pairs])
+    axes.set_ylim(len(pairs) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")
-    axes.set_xlabel("gain in doublings (log2 of the ratio; 1 is twice as fast)")
-    theme.legend(axes)
-    theme.caption_axes(
-        axes,
-        caption_of(evidence.trials, points=f"gains over {evidence.control} at equal levels"),
-    )
-    return axes
+    axes.xaxis.set_major_locator(MultipleLocator(1))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{2.0**v:g}\N{MULTIPLICATION SIGN}"))
+    axes.set_xlabel(f"ratio to {evidence.control} (each step of the axis is a doubling)")
+    cut = f"; the first {len(pairs)} of {len(told)} cells" if len(told) > len(pairs) else ""
+    shown = f"gains over {evidence.control} at equal levels{cut}"
+    return theme.finish(axes, given, caption_of(evidence.trials, points=shown))

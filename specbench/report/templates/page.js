@@ -61,6 +61,11 @@
     sortable(table);
     if (table.tBodies[0].rows.length > 6) filterable(table, box, `filter-${index}`);
   });
+  const opened = [];
+  window.addEventListener("beforeprint", () => {
+    document.querySelectorAll("details:not([open])").forEach((one) => { one.open = true; opened.push(one); });
+  });
+  window.addEventListener("afterprint", () => opened.splice(0).forEach((one) => { one.open = false; }));
   const dialog = document.createElement("dialog");
   const close = document.createElement("button");
   const stage = document.createElement("div");
@@ -81,7 +86,7 @@
     button.textContent = "Enlarge";
     button.setAttribute("aria-label", `Enlarge: ${figure.querySelector("figcaption").textContent}`);
     button.addEventListener("click", () => {
-      stage.replaceChildren(svg.cloneNode(true));
+      stage.replaceChildren(svg.cloneNode(true), figure.querySelector("figcaption").cloneNode(true));
       dialog.showModal();
     });
     figure.append(button);
