@@ -24,8 +24,8 @@ _HASH = re.compile(r"[0-9a-f]{12,}")
 _BOX = re.compile(r'viewBox="0 0 ([\d.]+) ([\d.]+)"')
 _FIGURE = re.compile(r"[-+]?[\d,.]+(e[-+]\d+)?( ?[×%])?( \(not lossless\))?|\[.*, .*\]")  # noqa: RUF001
 _TIGHT = re.compile(r"(?<=\d) (?=%)|(?<=\bn =) |(?<=\bn) (?== )")
-SHORT = 60
-"""Characters of a text that a table keeps on one line."""
+FIRST, SHORT = 60, 32
+"""Characters of a text that a table keeps on one line, in its first column and in others."""
 
 PX_PER_POINT = 1.25
 SHOWN_STATEMENTS = 8
@@ -134,16 +134,19 @@ def breadth(picture: Picture) -> int:
 def kinds(table: Table) -> list[str]:
     """Classify the columns of a table for its style: numbers, identifiers, short texts, texts."""
     columns = zip(*table.rows, strict=True) if table.rows else [()] * len(table.heads)
-    return [_kind([shown(value) for value in column]) for column in columns]
+    return [
+        _kind([shown(value) for value in column], SHORT if number else FIRST)
+        for number, column in enumerate(columns)
+    ]
 
 
-def _kind(values: list[str]) -> str:
+def _kind(values: list[str], short: int) -> str:
     told = [value for value in values if value != ABSENT]
     if told and all(_FIGURE.fullmatch(value) for value in told):
         return "num"
     if told and all(_HASH.fullmatch(value) for value in told):
         return "id"
-    return "short" if max((len(value) for value in told), default=0) <= SHORT else "long"
+    return "short" if max((len(value) for value in told), default=0) <= short else "long"
 
 
 def _inline(svg: str, prefix: str, alt: str, *, foot: float) -> Markup:

@@ -16,7 +16,8 @@ def show(value: Any, digits: int = 3) -> str:
         return f"{value:,}"
     if abs(value) < 1e-4:
         return f"{value:.1e}"
-    places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    rounded = abs(float(f"{value:.{digits - 1}e}"))  # 0.9999 is shown as 1.00, not as 1.000
+    places = max(0, digits - 1 - math.floor(math.log10(rounded)))
     return f"{value:,.{min(places, 6)}f}"
 
 

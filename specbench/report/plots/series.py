@@ -107,7 +107,7 @@ def caption_of(trials: pd.DataFrame, *, points: str) -> str:
     """Say what a plot shows: what a point is, n, and the factors that were held."""
     good = cells.usable(trials)
     fixed = [f"{name}={cells.show_level(level)}" for name, level in cells.held(good).items()]
-    counts = f"n = {len(good)} trials in {good['block_id'].nunique()} launches"
+    counts = f"n = {len(good):,} trials in {good['block_id'].nunique()} launches"
     held = f"; held: {', '.join(fixed)}" if fixed else ""
     wrong = good[good["lossless"] == "violated"]
     arms = ", ".join(dict.fromkeys(str(arm) for arm in wrong["algorithm"]))
