@@ -48,8 +48,6 @@ TREE_ONLY = {
     "coin-reused-across-siblings",
     "kv-path-not-compacted",
 }
-# Filters are used one at a time: their composition differs between samplers by design.
-NOT_TESTED = {"quirk-top-k-then-top-p"}
 
 
 def commit() -> str:
@@ -135,8 +133,6 @@ def write_table(rows: dict[tuple, dict]) -> None:
 def _cell(name: str, shape: str, row: dict | None) -> str:
     if shape == "chain" and name in TREE_ONLY:
         return "no effect in a chain"
-    if name in NOT_TESTED:
-        return "not tested: one filter at a time"
     if row is None:
         return "not measured"
     if row["stage"]:
@@ -169,7 +165,7 @@ def main() -> None:
             for shape in options.shapes:
                 key = (fault, shape, noise)
                 skip = _settled(rows.get(key), options.budgets) or (
-                    fault in NOT_TESTED or (shape == "chain" and fault in TREE_ONLY)
+                    shape == "chain" and fault in TREE_ONLY
                 )
                 if language is None or skip or time.monotonic() - start > options.seconds:
                     continue

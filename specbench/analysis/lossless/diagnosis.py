@@ -125,6 +125,8 @@ def _other_stages(failed: set[str]) -> list[str]:
         "bias": "logit_bias is not applied to every verify row",
         "top_p": "top_p is not applied in the verify path",
         "min_p": "min_p is not applied in the verify path",
+        "both": "top_k and top_p are composed in another order in the verify path",
+        "own": "your own sampling parameters: see the claim that is marked as yours",
         "penalty": "penalties are not applied in the verify path",
     }
     return [text for stage, text in texts.items() if stage in failed]

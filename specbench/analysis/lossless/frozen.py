@@ -16,7 +16,7 @@ import numpy as np
 from scipy import stats
 
 from specbench.analysis.lossless.sizes import shift_size
-from specbench.analysis.lossless.tokens import Floats, Ints, ScoredTokens
+from specbench.analysis.lossless.tokens import Bools, Floats, Ints, ScoredTokens
 
 # Verify and prefill kernels differ by numerical noise that is frozen with the context and would
 # accumulate over its repeats; this much (nat, rms) is part of the null hypothesis.
@@ -27,7 +27,7 @@ NOISE_NAT = 0.05
 class Context:
     """`prompt` followed by `certain` (probability `certain_p`), then an open choice.
 
-    `ids`, `probs`: the K likeliest tokens of the open choice at temperature 1.
+    `ids`, `probs`: the K likeliest tokens of the open choice at temperature 1; `row` of the table.
     """
 
     request: int
@@ -36,6 +36,7 @@ class Context:
     certain_p: float
     ids: Ints
     probs: Floats
+    row: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +55,17 @@ class FrozenResult:
 
 
 def find_contexts(
-    tokens: ScoredTokens, count: int, *, entropy: tuple[float, float] = (1.0, 2.4)
+    tokens: ScoredTokens,
+    count: int,
+    *,
+    entropy: tuple[float, float] = (1.0, 2.4),
+    usable: Bools | None = None,
 ) -> list[Context]:
     """Return the best contexts in scored output: a certain token, then one of `entropy` (nat).
 
     Certainty is preferred over everything; contexts below 80 % are not used, since too few
-    requests would reach the open choice. At most two contexts a request keep them diverse.
+    requests would reach the open choice. At most two contexts a request keep them diverse. Where
+    `usable` is given, the open token's row must be usable.
     """
     probs = np.exp(np.where(np.isnan(tokens.top_logp), -np.inf, tokens.top_logp))
     rest = np.clip(1 - probs.sum(axis=1), 1e-12, 1)
@@ -71,6 +77,8 @@ def find_contexts(
     )
     certain_p = probs[:-1, 0]
     fits = follows & (own[1:] >= entropy[0]) & (own[1:] <= entropy[1]) & (certain_p > 0.8)
+    if usable is not None:
+        fits &= usable[1:]
     order = np.flatnonzero(fits)[np.argsort(-certain_p[fits], kind="stable")]
     chosen: list[Context] = []
     used: dict[int, int] = {}
@@ -87,6 +95,7 @@ def find_contexts(
                 certain_p=float(certain_p[row]),
                 ids=tokens.top_ids[row + 1],
                 probs=probs[row + 1],
+                row=int(row) + 1,
             )
         )
         if len(chosen) == count:

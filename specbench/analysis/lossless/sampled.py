@@ -8,6 +8,7 @@ import numpy as np
 
 from specbench.analysis.lossless import scores, sizes
 from specbench.analysis.lossless.evidence import Effect, Evidence
+from specbench.analysis.lossless.production import combined, forbidden, shape_any
 from specbench.analysis.lossless.shaping import Atoms, Filters, shape, support_violations
 from specbench.analysis.lossless.tokens import Bools, Ints, ScoredTokens
 from specbench.analysis.lossless.wealth import wealth
@@ -40,9 +41,9 @@ def examine(
 
     Impossible rows (support) are candidates for witnesses: the caller confirms them.
     """
-    bad = support_violations(tokens, filters, HARD_NAT)
+    bad = impossible(tokens, filters)
     good = tokens.where(~bad)
-    atoms = shape(good, filters)
+    atoms = shape_any(good, filters) if combined(filters) else shape(good, filters)
     likelihood = scores.log_likelihood(atoms)
     unlumped = good.logp[atoms.row] if filters == Filters() else None
     bet = wealth(atoms, unlumped, vocab, alpha)
@@ -71,6 +72,13 @@ def examine(
     return evidence, bad
 
 
+def impossible(tokens: ScoredTokens, filters: Filters) -> Bools:
+    """Rows whose token the filters forbid by more than numerical noise explains."""
+    if combined(filters):
+        return forbidden(tokens, filters, HARD_NAT)
+    return support_violations(tokens, filters, HARD_NAT)
+
+
 def label(filters: Filters) -> str:
     """Return a configuration in words, T first."""
     parts = [f"T={filters.temperature:g}"]
@@ -78,6 +86,8 @@ def label(filters: Filters) -> str:
         parts.append(f"top_k={filters.top_k}")
     if filters.top_p < 1:
         parts.append(f"top_p={filters.top_p:g}")
+    if filters.min_p:
+        parts.append(f"min_p={filters.min_p:g}")
     return " ".join(parts)
 
 
@@ -130,21 +140,26 @@ def _effects(
 ) -> tuple[Effect, ...]:
     tilt = scores.temperature_error_pct(likelihood, margins.level)
     greedy = scores.excess_greedy_pct(atoms, margins.level)
-    slack = _slack(filters)
     effects = [
-        Effect("t_eff_pct", tilt.value, tilt.low, tilt.high, slack * margins.t_eff_pct),
-        Effect(
-            "excess_greedy_pct",
-            greedy.value,
-            greedy.low,
-            greedy.high,
-            slack * margins.excess_greedy_pct,
-        ),
+        _sized("t_eff_pct", tilt, filters, margins.t_eff_pct),
+        _sized("excess_greedy_pct", greedy, filters, margins.excess_greedy_pct),
     ]
     if filters.top_k:
         upper = 100 * poisson_upper(impossible, margins.level) / max(n, 1)
         effects.append(Effect("garbage_pct", 100 * impossible / max(n, 1), 0.0, upper))
     return tuple(effects)
+
+
+def _sized(name: str, found: scores.Estimate, filters: Filters, margin: float) -> Effect:
+    """Return an effect with its margin; that of a mix of filters is what so many tokens can tell.
+
+    How much choice is left under somebody's own parameters is not known beforehand. Beyond 100 % a
+    margin says nothing: then the effect is shown and not judged.
+    """
+    wide: float | None = _slack(filters) * margin
+    if combined(filters) and found.half_width > 0.4 * _slack(filters) * margin:
+        wide = 2.5 * found.half_width if found.half_width < 40.0 else None
+    return Effect(name, found.value, found.low, found.high, wide)
 
 
 def _slack(filters: Filters) -> float:

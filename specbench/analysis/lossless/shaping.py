@@ -19,11 +19,15 @@ NUCLEUS_EDGE = 0.03
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Temperature and at most one of top_k, top_p: their composition differs between samplers."""
+    """Sampling parameters; the battery's own use at most one of top_k, top_p, min_p.
+
+    Samplers compose several of them differently: `production.shape_any` handles those.
+    """
 
     temperature: float = 1.0
     top_k: int = 0
     top_p: float = 1.0
+    min_p: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

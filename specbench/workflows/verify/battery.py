@@ -43,7 +43,7 @@ _GREEDY = frozenset({"G1", "GC", "K1", "long", "turn", "mixed", "soak"})
 REACHED = 0.8
 # About how many p-values a default run has, for decisions before its end.
 _EXPECTED_TESTS = 50
-_SAMPLED = frozenset({"S1", "HOT", "T!=1", "frozen", "coins"})
+_SAMPLED = frozenset({"S1", "HOT", "T!=1", "frozen", "coins", "own"})
 
 
 def verify_server(url: str, options: VerifyOptions) -> Iterator[VerifyEvent]:
@@ -78,7 +78,7 @@ def open_session(client: Client, server: Server, options: VerifyOptions) -> Sess
 
     """
     prompts = load_prompts(client.tokenise, server.context, max(options.plan.long, 1))
-    return Session(client, server, prompts, options.plan, options.seed)
+    return Session(client, server, prompts, options.plan, options.seed, own=options.own)
 
 
 def run_battery(

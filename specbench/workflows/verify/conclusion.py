@@ -110,7 +110,6 @@ def _not_tested(conclusion: Conclusion) -> list[str]:
     if not session.stop_ids:
         out.append("stop tokens: no request ended by itself")
     out += [
-        "top_k together with top_p: composed differently by decode and verify upstream",
         "grammar-constrained decoding, LoRA, multimodal inputs, disaggregated prefill",
     ]
     return out
@@ -181,7 +180,13 @@ def _sampling(session: Session) -> dict[str, Any]:
         "greedy": {"temperature": 0.0},
         "kernel": {"temperature": 1.0, "top_k": 1},
         "sampled": [
-            {"temperature": f.temperature, "top_k": f.top_k or -1, "top_p": f.top_p, "tokens": n}
+            {
+                "temperature": f.temperature,
+                "top_k": f.top_k or -1,
+                "top_p": f.top_p,
+                "min_p": f.min_p,
+                "tokens": n,
+            }
             for f, n in session.budget.sampled
         ],
     }

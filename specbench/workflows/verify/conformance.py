@@ -1,8 +1,7 @@
-"""Deterministic probes: length limits, stop tokens, bias, penalties, min_p, text, log-probs."""
+"""Deterministic probes: length limits, stop tokens, bias, penalties, text, log-probabilities."""
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import replace
 
@@ -12,7 +11,6 @@ from specbench.analysis.lossless import gap
 from specbench.analysis.lossless.counters import disagreements
 from specbench.analysis.lossless.evidence import Evidence
 from specbench.analysis.lossless.regret import penalised_regret
-from specbench.analysis.lossless.shaping import Filters, support_violations
 from specbench.analysis.lossless.tokens import Ints, ScoredTokens
 from specbench.model.verdict import IntegrityFinding, Witness
 from specbench.workflows.verify.session import Session
@@ -21,12 +19,6 @@ from specbench.workflows.verify.wire import Ask, Completion
 _LENGTHS = (1, 2, 3, 5, 7, 8, 13, 17, 31)
 _PENALTY = 2.0
 _SPECIAL = re.compile(r"<[^<>]*>")
-_MIN_P = 0.25
-_TOP_P = 0.5
-_MIN_P_GAPS = {
-    "sglang": "min_p is ignored in SGLang's verify paths (#10617)",
-    "vllm": "vLLM turns min_p off under speculative decoding, and says so when it starts",
-}
 _BIAS = 200.0
 
 
@@ -101,7 +93,7 @@ def run_penalties(session: Session) -> Evidence | None:
             ignore_eos=True,
             stream=True,
         )
-        for ids in _next_prompts(session, count)
+        for ids in session.next_prompts(count)
     ]
     tokens, _ = session.ask_and_score(asks)
     soft, verified = session.margins.soft, tokens.position > 0
@@ -124,26 +116,6 @@ def run_penalties(session: Session) -> Evidence | None:
         gap="penalties are stale within a verify block (SGLang)" if stale_only else "",
         note=f"{unexplained} tokens contradict it even with counts as of the round before",
     )
-
-
-def run_top_p(session: Session) -> Evidence | None:
-    """Count tokens that top_p forbids by far more mass than noise moves."""
-    tokens = _filtered(session, top_p=_TOP_P)
-    if tokens is None:
-        return None
-    bad = int(support_violations(tokens, Filters(top_p=_TOP_P), 0.0).sum())
-    return _filter_evidence(session, "top_p", len(tokens), bad, "by more than 0.05 of mass")
-
-
-def run_min_p(session: Session) -> Evidence | None:
-    """Count tokens that min_p forbids: SGLang's verify paths are documented to ignore it."""
-    tokens = _filtered(session, min_p=_MIN_P)
-    if tokens is None:
-        return None
-    bad = int((tokens.regret > 1.0 - math.log(_MIN_P)).sum())
-    found = _filter_evidence(session, "min_p", len(tokens), bad, "by more than 1 nat")
-    known = _MIN_P_GAPS[session.server.dialect] if session.server.speculative else ""
-    return replace(found, gap=known if bad else "")
 
 
 def run_logprobs(session: Session) -> Evidence | None:
@@ -189,32 +161,6 @@ def integrity(session: Session) -> list[IntegrityFinding]:
     ]
 
 
-def _filtered(session: Session, *, top_p: float = 1.0, min_p: float = 0.0) -> ScoredTokens | None:
-    """Sample under one filter and score; None where the budget has no probe of filters."""
-    count = session.budget.filters
-    if not count:
-        session.not_tested.append(f"top_p={top_p:g}, min_p={min_p:g}: not in this budget")
-        return None
-    length = min(session.budget.length, 64)
-    asks = [
-        Ask(ids=ids, max_tokens=length, temperature=1.0, top_p=top_p, min_p=min_p, ignore_eos=True)
-        for ids in _next_prompts(session, count)
-    ]
-    return session.ask_and_score(asks)[0].verified()
-
-
-def _filter_evidence(session: Session, name: str, n: int, bad: int, how: str) -> Evidence:
-    return Evidence(
-        name=name,
-        stage=name,
-        method="tokens that the filter forbids",
-        n_tokens=n,
-        concurrency=session.abreast(session.budget.filters),
-        temperature=1.0,
-        fails=f"{bad} of {n} tokens are forbidden by {name} {how}" if bad else "",
-    )
-
-
 def _gap_evidence(session: Session, found: gap.Gap) -> Evidence:
     known = session.control_gaps
     control = gap.summarise(known if known is not None else np.zeros(0))
@@ -251,14 +197,6 @@ def _bias_witness(session: Session, ask: Ask, part: Completion, place: int) -> W
         curl=session.curl(probe),
         stage="bias",
     )
-
-
-def _next_prompts(session: Session, count: int) -> list[tuple[int, ...]]:
-    """Return natural prompts, other ones on every call, so that a repeat is fresh data."""
-    pool = session.prompts.chat
-    start = session.rotation
-    session.rotation += count
-    return [pool[(start + k) % len(pool)] for k in range(count)]
 
 
 def _check_text(session: Session, part: Completion) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -24,7 +24,8 @@ class Budget:
 
     `limit` bounds everything with top-up and confirmation; `sampled` gives tokens a
     configuration; the greedy stages are numbers of requests of `length` tokens; `filters` those of
-    each probe of a filter; `frozen` is contexts x draws.
+    each probe of a filter; `frozen` is contexts x draws; `composed` are requests with both filters;
+    `own` and `own_frozen` are tokens and contexts x draws of the user's own parameters.
     """
 
     limit: int
@@ -45,6 +46,22 @@ class Budget:
     frozen: tuple[int, int] = (0, 0)
     penalties: int = 4
     filters: int = 4
+    composed: int = 0
+    own: int = 1500
+    own_frozen: tuple[int, int] = (8, 64)
+
+    def with_own(self, own: Filters) -> Budget:
+        """Return the budget with one more sampled configuration, and the tokens that it needs."""
+        if own in [filters for filters, _ in self.sampled]:
+            return self
+        contexts, draws = self.own_frozen
+        extra = 2 * self.own + 2 * 3 * contexts * draws
+        return replace(
+            self,
+            limit=self.limit + extra,
+            sampled=(*self.sampled, (own, self.own)),
+            composed=max(self.composed, 10) if own.top_k and own.top_p < 1 else self.composed,
+        )
 
 
 BUDGETS: dict[BudgetName, Budget] = {
@@ -74,6 +91,9 @@ BUDGETS: dict[BudgetName, Budget] = {
         frozen=(24, 192),
         penalties=8,
         filters=8,
+        composed=10,
+        own=8000,
+        own_frozen=(24, 96),
     ),
     "deep": Budget(
         limit=480_000,
@@ -93,8 +113,20 @@ BUDGETS: dict[BudgetName, Budget] = {
         frozen=(48, 384),
         penalties=16,
         filters=16,
+        composed=24,
+        own=30_000,
+        own_frozen=(48, 192),
     ),
 }
+
+
+def own_filters(
+    temperature: float | None, top_k: int = -1, top_p: float = 1.0, min_p: float = 0.0
+) -> Filters | None:
+    """Return the user's own sampling parameters; None where none were given or they are greedy."""
+    filters = Filters(1.0 if temperature is None else temperature, max(top_k, 0), top_p, min_p)
+    greedy = filters.temperature == 0.0 or filters.top_k == 1
+    return None if greedy or filters == S1 else filters
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +134,8 @@ class VerifyOptions:
     """What `specbench verify --url` was asked for.
 
     `expect_lossy` goes on where the server is lossy by configuration (thresholds below 1);
-    `fail_fast` ends the run with the first confirmed violation, at the price of the diagnosis.
+    `fail_fast` ends the run with the first confirmed violation, at the price of the diagnosis;
+    `own` are the sampling parameters of the user's production, tested beside the battery's.
     """
 
     concurrency: int = 16
@@ -112,10 +145,12 @@ class VerifyOptions:
     seed: int = 0
     expect_lossy: bool = False
     fail_fast: bool = False
+    own: Filters | None = None
     timeout_s: float = 120.0
     sizes: Budget | None = field(default=None)
 
     @property
     def plan(self) -> Budget:
-        """The budget's sizes."""
-        return self.sizes or BUDGETS[self.budget]
+        """The budget's sizes, with those of the user's own parameters."""
+        sizes = self.sizes or BUDGETS[self.budget]
+        return sizes.with_own(self.own) if self.own else sizes

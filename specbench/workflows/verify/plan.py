@@ -10,6 +10,7 @@ from specbench.analysis.lossless.sampled import label
 from specbench.analysis.lossless.shaping import Filters
 from specbench.analysis.lossless.verdict import tokens_needed
 from specbench.workflows.verify import conformance, greedy, probed
+from specbench.workflows.verify.filters import run_both, run_min_p, run_top_p
 from specbench.workflows.verify.options import S1, WARM
 from specbench.workflows.verify.sampling import (
     Sample,
@@ -17,6 +18,7 @@ from specbench.workflows.verify.sampling import (
     examine_sample,
     run_coins,
     run_frozen,
+    title,
 )
 from specbench.workflows.verify.session import Session
 
@@ -73,15 +75,19 @@ def _by_cost(session: Session, samples: Samples) -> Iterator[Stage]:
     yield _plain(session, "second turn", greedy.run_turns, 2 * size.turns * length)
     yield _plain(session, "mixed batches", greedy.run_mixed, 2 * size.mixed * length)
     yield _plain(session, "frequency penalty", conformance.run_penalties, size.penalties * 48)
-    yield _plain(session, "top_p", conformance.run_top_p, size.filters * 64)
-    yield _plain(session, "min_p", conformance.run_min_p, size.filters * 64)
+    yield _plain(session, "top_p", run_top_p, size.filters * 64)
+    yield _plain(session, "min_p", run_min_p, size.filters * 64)
     yield _plain(session, "log-probabilities", conformance.run_logprobs, size.logprobs * length)
     coins = _plain(session, "independent coins", run_coins, size.coins[0] * size.coins[1])
     yield replace(coins, top_k=True)
-    for filters, count in size.sampled:
-        yield _sampled(session, samples, filters, count)
-    for filters in (S1, WARM):
-        yield _frozen(session, samples, filters)
+    for mix, count in size.sampled:
+        yield _sampled(session, samples, mix, count)
+    for mix in (S1, WARM):
+        yield _frozen(session, samples, mix, size.frozen)
+    if session.own is not None:
+        yield _frozen(session, samples, session.own, size.own_frozen)
+    both = _plain(session, "top_k with top_p", run_both, size.composed * 64 + 64)
+    yield replace(both, top_k=True)
     last = greedy.soak(session)
     if last is not None:
         yield _greedy(session, last)
@@ -127,6 +133,8 @@ def _greedy(session: Session, stage: greedy.GreedyStage) -> Stage:
 
 
 def _sampled(session: Session, samples: Samples, filters: Filters, count: int) -> Stage:
+    name = title(session, filters)
+
     def run() -> Evidence:
         sample = draw_sample(session, filters, count)
         samples.of[filters], samples.looks[filters] = sample, 1
@@ -135,17 +143,17 @@ def _sampled(session: Session, samples: Samples, filters: Filters, count: int) -
         return _look(session, samples, sample)
 
     def again() -> Evidence:
-        return examine_sample(session, draw_sample(session, filters, count // 2))
+        fresh = count if filters == session.own else count // 2
+        return examine_sample(session, draw_sample(session, filters, fresh))
 
     def more(found: Evidence) -> Evidence:
         return top_up(session, samples, filters, found)
 
-    name = f"sampled {label(filters)}"
     return Stage(name, run, again, count, more, top_k=bool(filters.top_k))
 
 
-def _frozen(session: Session, samples: Samples, filters: Filters) -> Stage:
-    contexts, draws = session.budget.frozen
+def _frozen(session: Session, samples: Samples, filters: Filters, size: tuple[int, int]) -> Stage:
+    contexts, draws = size
     name = f"frozen contexts {label(filters)}"
 
     def run() -> Evidence | None:
@@ -155,7 +163,10 @@ def _frozen(session: Session, samples: Samples, filters: Filters) -> Stage:
                 f"{name} (bias that is aligned with the drafter; from the default budget on)"
             )
             return None
-        found = run_frozen(session, filters, source) if source is not None else None
+        if filters.min_p and session.server.speculative:
+            session.not_tested.append(f"{name}: min_p is documented to be ignored there")
+            return None
+        found = run_frozen(session, filters, source, size) if source is not None else None
         if found is None:
             session.not_tested.append(f"{name}: no context fits")
         return found

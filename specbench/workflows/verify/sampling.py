@@ -8,11 +8,13 @@ from dataclasses import dataclass, field, replace
 from specbench.analysis.lossless import frozen
 from specbench.analysis.lossless.evidence import Evidence
 from specbench.analysis.lossless.independence import agreement
-from specbench.analysis.lossless.sampled import HARD_NAT, examine
+from specbench.analysis.lossless.production import combined, core
+from specbench.analysis.lossless.sampled import examine, impossible, label
 from specbench.analysis.lossless.scores import Score
-from specbench.analysis.lossless.shaping import Filters, shape, support_violations
-from specbench.analysis.lossless.tokens import ScoredTokens, concatenate, empty
+from specbench.analysis.lossless.shaping import Filters, shape
+from specbench.analysis.lossless.tokens import Bools, ScoredTokens, concatenate, empty
 from specbench.model.verdict import Witness
+from specbench.workflows.verify.filters import MIN_P_GAPS
 from specbench.workflows.verify.handshake import RANKS
 from specbench.workflows.verify.options import S1
 from specbench.workflows.verify.session import Session
@@ -61,8 +63,24 @@ def draw_sample(session: Session, filters: Filters, count: int) -> Sample:
 
 def examine_sample(session: Session, sample: Sample, level: float | None = None) -> Evidence:
     """Run all score tests of one configuration; `level` of the intervals, or the budget's."""
+    evidence, _ = _examine(session, sample, level)
+    own = sample.filters == session.own
+    return replace(
+        evidence,
+        name=title(session, sample.filters),
+        stage="own" if own else evidence.stage,
+        concurrency=session.client.concurrency,
+        witnesses=tuple(sample.witnesses[:3]),
+        lacking="" if len(sample.tokens) else "no token came from verification",
+        gap=_min_p_gap(session, sample, evidence) if own and sample.filters.min_p else "",
+    )
+
+
+def _examine(
+    session: Session, sample: Sample, level: float | None = None
+) -> tuple[Evidence, Bools]:
     margins = session.budget.margins
-    evidence, _ = examine(
+    return examine(
         sample.tokens,
         sample.filters,
         margins if level is None else replace(margins, level=level),
@@ -71,22 +89,26 @@ def examine_sample(session: Session, sample: Sample, level: float | None = None)
         alpha=ALPHA,
         seed=session.seed,
     )
-    return replace(
-        evidence,
-        concurrency=session.client.concurrency,
-        witnesses=tuple(sample.witnesses[:3]),
-        lacking="" if len(sample.tokens) else "no token came from verification",
-    )
 
 
-def run_frozen(session: Session, filters: Filters, source: Sample) -> Evidence | None:
+def title(session: Session, filters: Filters) -> str:
+    """Name a sampled configuration; the user's own is marked."""
+    return f"sampled {label(filters)}" + (" (yours)" if filters == session.own else "")
+
+
+def run_frozen(
+    session: Session, filters: Filters, source: Sample, size: tuple[int, int]
+) -> Evidence | None:
     """Sample the open token of frozen contexts by verify; compare with what prefill says.
 
     At temperature 1 against the known distribution; under other filters against one-token
-    requests, which need no model of the filters. None where no context fits.
+    requests, which need no model of the filters; of several filters only what all compositions
+    keep is compared. `size` is contexts x draws. None where no context fits.
     """
-    count, draws = session.budget.frozen
-    contexts = frozen.find_contexts(source.tokens, count) if count else []
+    count, draws = size
+    inside = core(source.tokens, filters) if combined(filters) else None
+    usable = None if inside is None else inside.sum(axis=1) > 1
+    contexts = frozen.find_contexts(source.tokens, count, usable=usable) if count else []
     if not contexts:
         return None
     prefixes = [_prefix(source, context) for context in contexts]
@@ -94,13 +116,15 @@ def run_frozen(session: Session, filters: Filters, source: Sample) -> Evidence |
     if filters == S1:
         result = frozen.one_sample(contexts, verified)
     else:
-        result = frozen.two_sample(
-            verified, _prefilled(session, contexts, prefixes, filters, draws)
-        )
+        prefilled = _prefilled(session, contexts, prefixes, filters, draws)
+        if inside is not None:
+            cores = [set(c.ids[inside[c.row]].tolist()) for c in contexts]
+            verified, prefilled = _within(verified, cores), _within(prefilled, cores)
+        result = frozen.two_sample(verified, prefilled)
     tests = {} if result.p is None else {"frozen contexts": result.p}
     worst, tail = result.worst
     return Evidence(
-        name=f"frozen contexts T={filters.temperature:g}",
+        name=_frozen_title(session, filters),
         stage="frozen",
         method="one-sample chi-squared" if filters == S1 else "two-sample chi-squared",
         n_tokens=result.n,
@@ -140,6 +164,22 @@ def run_coins(session: Session) -> Evidence | None:
     )
 
 
+def _frozen_title(session: Session, filters: Filters) -> str:
+    if filters == session.own:
+        return f"frozen contexts {label(filters)} (yours)"
+    return f"frozen contexts T={filters.temperature:g}"
+
+
+def _min_p_gap(session: Session, sample: Sample, found: Evidence) -> str:
+    """Name the documented gap if it explains all: without min_p the sample is as it should be."""
+    plain = Sample(replace(sample.filters, min_p=0.0), sample.tokens)
+    if min(found.tests.values(), default=1.0) > ALPHA and not sample.witnesses:
+        return ""
+    other, bad = _examine(session, plain)
+    explained = min(other.tests.values(), default=1.0) > ALPHA and not bad.any()
+    return MIN_P_GAPS[session.server.dialect] if explained and session.server.speculative else ""
+
+
 def _agreed(score: Score) -> str:
     spread = float(score.variance.sum()) ** 0.5
     return (
@@ -159,6 +199,7 @@ def _asks(session: Session, filters: Filters, count: int) -> list[Ask]:
             temperature=filters.temperature,
             top_k=filters.top_k,
             top_p=filters.top_p,
+            min_p=filters.min_p,
             ignore_eos=k % 2 == 0,
             stream=True,
         )
@@ -174,7 +215,7 @@ def _impossible(
 ) -> list[Witness]:
     """Confirm tokens that the filter forbids: a second prefill must forbid them again."""
     found = []
-    bad = support_violations(tokens, filters, HARD_NAT).nonzero()[0]
+    bad = impossible(tokens, filters).nonzero()[0]
     for row in sorted(bad.tolist(), key=lambda r: -float(tokens.regret[r]))[:3]:
         pair = pairs[int(tokens.request[row])]
         place = int(tokens.position[row])
@@ -238,6 +279,10 @@ def _prefilled(
     ]
 
 
+def _within(drawn: Sequence[Sequence[int]], cores: Sequence[set[int]]) -> list[list[int]]:
+    return [[t for t in some if t in inside] for some, inside in zip(drawn, cores, strict=True)]
+
+
 def _draws(
     session: Session, prefix: tuple[int, ...], length: int, filters: Filters, draws: int
 ) -> list[Ask]:
@@ -248,6 +293,7 @@ def _draws(
         temperature=filters.temperature,
         top_k=filters.top_k,
         top_p=filters.top_p,
+        min_p=filters.min_p,
         ignore_eos=True,
         n=per_call,
     )

@@ -11,6 +11,7 @@ import numpy as np
 
 from specbench.analysis.lossless.counters import RequestCounters
 from specbench.analysis.lossless.regret import Margins
+from specbench.analysis.lossless.shaping import Filters
 from specbench.analysis.lossless.tokens import Floats, Ints, ScoredTokens, concatenate, empty
 from specbench.model.verdict import Witness
 from specbench.workflows.verify.client import Client, Refused
@@ -23,7 +24,10 @@ from specbench.workflows.verify.wire import Ask, Completion, Scored, generate_bo
 
 @dataclass(slots=True)
 class Session:
-    """One run. `stop_ids` grows as stop tokens are seen; `control_*` come from a reference."""
+    """One run. `stop_ids` grows as stop tokens are seen; `control_*` come from a reference.
+
+    `own` are the sampling parameters of the user's production, where they were given.
+    """
 
     client: Client
     server: Server
@@ -41,6 +45,7 @@ class Session:
     greedy: list[ScoredTokens] = field(default_factory=list)
     sampled: list[ScoredTokens] = field(default_factory=list)
     rotation: int = 0
+    own: Filters | None = None
     watch: Watch = field(default_factory=Watch)
 
     @property
@@ -51,6 +56,12 @@ class Session:
     def abreast(self, requests: int) -> int:
         """Return how many of so many requests are in flight side by side."""
         return min(self.client.concurrency, requests)
+
+    def next_prompts(self, count: int) -> list[tuple[int, ...]]:
+        """Return natural prompts, other ones on every call, so that a repeat is fresh data."""
+        pool, start = self.prompts.chat, self.rotation
+        self.rotation += count
+        return [pool[(start + k) % len(pool)] for k in range(count)]
 
     def ask(self, asks: Sequence[Ask], concurrency: int | None = None) -> list[list[Completion]]:
         """Send requests; keep their counters and what is odd about their form."""

@@ -20,7 +20,8 @@ EOS = 1
 @dataclass
 class FakeServer:
     """`faults`: greedy_verify, batch_garbage, counters_lie, overrun, hot (temperature ignored),
-    no_top_p, no_min_p (ignored in verification).
+    no_top_p, no_min_p (ignored in verification), in_sequence (top_p decided on what top_k left;
+    as sequence_in_verify and sequence_in_prefill on one side only).
 
     `lacks`: abilities that are refused. `dies_after`, `restarts_after`: requests. `target` picks
     the weights. Blocks of three tokens stand for verify rounds. `busy` are requests of others,
@@ -184,17 +185,28 @@ class FakeServer:
             return int(shaped.argmax())
         hot = verifying and "hot" in self.faults
         p = np.exp((shaped - shaped.max()) / (1.0 if hot else ask.temperature))
-        if ask.top_k:
-            p = np.where(p >= np.sort(p)[-ask.top_k], p, 0)
         p /= p.sum()
+        order = np.argsort(-p)
+        whole = 1.0
+        if ask.top_k:
+            if self._in_sequence(verifying):
+                whole = p[order[: ask.top_k]].sum()
+            beyond = order[ask.top_k :]
+        else:
+            beyond = order[:0]
         if ask.min_p and not (verifying and "no_min_p" in self.faults):
             p = np.where(p >= ask.min_p * p.max(), p, 0)
         if ask.top_p < 1 and not (verifying and "no_top_p" in self.faults):
-            order = np.argsort(-p)
             before = np.cumsum(p[order]) - p[order]
-            p[order[before > ask.top_p]] = 0
+            p[order[before > ask.top_p * whole]] = 0
+        p[beyond] = 0
         edges = np.cumsum(p / p.sum())
         return min(int(np.searchsorted(edges, self.rng.random())), VOCAB - 1)
+
+    def _in_sequence(self, verifying: bool) -> bool:
+        if "in_sequence" in self.faults:
+            return True
+        return ("sequence_in_verify" if verifying else "sequence_in_prefill") in self.faults
 
 
 def _rounds(n: int) -> tuple[int, ...]:

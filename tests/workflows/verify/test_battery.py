@@ -29,6 +29,9 @@ SMALL = Budget(
     frozen=(8, 64),
     penalties=2,
     filters=4,
+    composed=16,
+    own=600,
+    own_frozen=(6, 48),
 )
 OPTIONS = VerifyOptions(sizes=SMALL)
 
