@@ -1,6 +1,7 @@
 """The protocol of a launcher, and which one a host names."""
 
 import contextlib
+import getpass
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -105,6 +106,7 @@ class GuardedLauncher:
             with self._launcher.running(spec, block_dir) as service:
                 held.append(service)
                 service.host_facts, service.code_hash = facts, code_hash(placed)
+                service.lock = f"held by {getpass.getuser()}" if self._lock else None
                 service.libraries = tuple(libraries)
                 service.note(*left, *describe(foreign))
                 if foreign:

@@ -17,6 +17,7 @@ from specbench.model.plan import LaunchSpec
 from specbench.model.service import LoadFailure, LoadProgress, ServiceFacts
 from specbench.model.telemetry import GpuSummary, HostSummary
 from specbench.remote.http import ControlClient
+from specbench.remote.shell import HostKeyRefused
 from specbench.sglang import identity
 
 HEALTH_TIMEOUT_S = 5.0
@@ -78,6 +79,7 @@ class RunningService:
         self.telemetry: Telemetry | None = None
         self.host_facts: dict[str, Any] = {}
         self.code_hash: str | None = None
+        self.lock: str | None = None
         self.libraries: tuple[str, ...] = ()
         self.kept = False
         self._look_elsewhere: Callable[[], LoadFailure | None] = lambda: None
@@ -117,6 +119,7 @@ class RunningService:
             host_facts=self.host_facts,
             code_hash=self.code_hash,
             path_ms=path_ms,
+            lock=self.lock,
         )
 
     def _measure_path(self) -> float | None:
@@ -131,7 +134,8 @@ class RunningService:
     def check(self) -> LoadFailure | None:
         """Look whether the service still lives; cheap, for between and during trials.
 
-        A host that cannot be reached for a while is no failure of the service: it may be back.
+        A host that cannot be reached for a while is no failure of the service: it may be back. One
+        that comes back with another key is.
         """
         try:
             self._book.absorb()
@@ -331,6 +335,8 @@ class RunningService:
         )
 
     def _unreachable(self, error: HostError) -> LoadFailure | None:
+        if isinstance(error, HostKeyRefused):
+            return LoadFailure(pattern="host_key", cause=error.what, hint=error.hint or "")
         now = time.monotonic()
         self._unreachable_since = self._unreachable_since or now
         if now - self._unreachable_since < self._patience.unreachable_s:

@@ -13,6 +13,7 @@ import paramiko
 from specbench.errors import HostError
 from specbench.remote import passwords
 from specbench.remote.endpoint import Endpoint
+from specbench.remote.shell import HostKeyRefused
 
 CONNECT_S = 10.0
 BANNER_S = 15.0
@@ -144,7 +145,7 @@ def _connect(
             **credentials,
         )
     except paramiko.BadHostKeyException as error:
-        raise HostError(
+        raise HostKeyRefused(
             f"the host key of {endpoint.key_name} has changed: "
             f"known {fingerprint(error.expected_key)}, offered {fingerprint(error.key)}",
             hint="a reinstalled machine, or someone in between. If you know why, remove the old "
@@ -169,9 +170,9 @@ class _RefuseUnknown(paramiko.MissingHostKeyPolicy):
     def missing_host_key(
         self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey
     ) -> None:
-        """Refuse. Raises HostError."""
+        """Refuse. Raises HostKeyRefused."""
         del client, hostname
-        raise HostError(
+        raise HostKeyRefused(
             f"the host key of {self._endpoint.key_name} is not known: "
             f"{key.get_name()} {fingerprint(key)}",
             hint=f"compare it with `ssh-keygen -lf` on the machine; then accept it: "

@@ -45,6 +45,10 @@ class CommandTimedOut(HostError):
     """A command did not end within its bound; it was killed where that was possible."""
 
 
+class HostKeyRefused(HostError):
+    """The host's key is another one than is known, or none is known: no wait will mend that."""
+
+
 class FileMissing(HostError):
     """A file that was to be read does not exist on the host."""
 

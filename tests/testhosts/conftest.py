@@ -9,7 +9,7 @@ import pytest
 from specbench.launchers import Patience
 from specbench.model.host import Host
 from specbench.remote.endpoint import CONFIG_VARIABLE
-from tests.testhosts.lab import TestHost, lab, missing
+from tests.testhosts.lab import TestHost, lab, missing, shared_folders
 
 FAKE_SERVER = Path(__file__).parents[1] / "launchers" / "fake_server.py"
 PATIENCE = Patience(load_timeout_s=90.0, stall_s=20.0, poll_s=0.2, unreachable_s=60.0)
@@ -22,7 +22,7 @@ def running_hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Tes
         pytest.fail(reason)
     if reason:
         pytest.skip(reason)
-    with lab(tmp_path_factory.mktemp("lab"), 1) as hosts:
+    with lab(tmp_path_factory.mktemp("lab"), 1, shared_folders()) as hosts:
         for host in hosts:
             put(host, FAKE_SERVER.read_bytes(), "/opt/fake_server.py")
         yield hosts

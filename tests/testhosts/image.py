@@ -9,7 +9,7 @@ from pathlib import Path
 
 PACKAGES = (
     "systemd,systemd-sysv,libpam-systemd,dbus,openssh-server,sudo,python3-minimal,python3,"
-    "iproute2,procps"
+    "iproute2,procps,libfaketime"
 )
 CACHE = Path("/var/tmp/specbench-testhosts")
 BUILD_S = 600

@@ -6,10 +6,12 @@ iproute2. The namespaces keep tests tidy; they are no security boundary.
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -19,7 +21,7 @@ from tests.testhosts.image import image
 
 NETWORK = "10.214"
 BOOT_S = 60.0
-NEEDED = ("mmdebstrap", "ip", "unshare", "ssh", "ssh-keygen", "chroot", "mount")
+NEEDED = ("mmdebstrap", "ip", "tc", "nsenter", "unshare", "ssh", "ssh-keygen", "chroot", "mount")
 
 CLIENT = """\
 Host {name}
@@ -120,6 +122,24 @@ class TestHost:
         """End a cut."""
         _run("ip", "neigh", "del", self.address, "dev", self._link)
 
+    def slow_down(self) -> None:
+        """Make the network slow and lossy in both directions: 1 Mbit/s, and a queue of 12 KB.
+
+        What comes faster is dropped. The kernel's own emulator of delay and loss (netem) is not in
+        every kernel; a token bucket (tbf) is, and its short queue loses packets just as well.
+        """
+        bucket = ("root", "tbf", "rate", "1mbit", "burst", "4kb", "limit", "12kb")
+        _run("tc", "qdisc", "replace", "dev", self._link, *bucket)
+        _run("tc", "-n", self._netns, "qdisc", "replace", "dev", "eth0", *bucket)
+
+    def speed_up(self) -> int:
+        """End a slow-down; return how many packets it has lost."""
+        there, inside = ("-s", "qdisc", "show", "dev", self._link), ("dev", "eth0")
+        told = [_run("tc", *there), _run("tc", "-n", self._netns, "-s", "qdisc", "show", *inside)]
+        _run("tc", "qdisc", "del", "dev", self._link, "root")
+        _run("tc", "-n", self._netns, "qdisc", "del", *inside, "root")
+        return sum(int(count) for text in told for count in re.findall(r"dropped (\d+)", text))
+
     def fill_disk(self) -> None:
         """Leave no space on the host's disk."""
         with contextlib.suppress(OSError), (self.folder / "disk/upper/filler").open("wb") as filler:
@@ -137,6 +157,13 @@ class TestHost:
         if done.returncode:
             raise RuntimeError(f"{words} on {self.name}: {done.returncode}: {done.stderr}")
         return done.stdout
+
+    def within(self, command: str) -> str:
+        """Run a shell command as root inside the host, not over the network."""
+        assert self._init is not None
+        words = ["nsenter", f"--target={_child_of(self._init.pid)}", "--mount", "--uts", "--ipc"]
+        words += ["--net", "--pid", "--cgroup", "--root", "--wd", "sh", "-c", command]
+        return _run(*words)
 
     def destroy(self) -> None:
         """Take everything down."""
@@ -188,6 +215,12 @@ class TestHost:
         return False
 
 
+def shared_folders() -> list[Path]:
+    """Name the folders with this project and its Python: a host that sees them needs no setup."""
+    shared = {Path(sys.base_prefix), Path(sys.prefix), Path(__file__).parents[2]}
+    return [path for path in shared if not any(up in shared for up in path.parents)]
+
+
 @contextlib.contextmanager
 def lab(folder: Path, count: int, shared: Sequence[Path] = ()) -> Iterator[list[TestHost]]:
     """Run hosts that see the `shared` folders of this machine; nothing of them stays."""
@@ -199,6 +232,15 @@ def lab(folder: Path, count: int, shared: Sequence[Path] = ()) -> Iterator[list[
             host.create()
             host.boot()
         yield hosts
+
+
+def _child_of(parent: int) -> int:
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = stat.read_text().rpartition(")")[2].split()
+            if int(fields[1]) == parent:
+                return int(stat.parent.name)
+    raise RuntimeError(f"process {parent} has no child")
 
 
 def _cgroups(name: str) -> list[Path]:
@@ -214,7 +256,8 @@ def _own_groups() -> list[str]:
     return Path("/proc/self/cgroup").read_text().splitlines()
 
 
-def _run(*words: str, check: bool = True) -> None:
+def _run(*words: str, check: bool = True) -> str:
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     if check and done.returncode:
         raise RuntimeError(f"{' '.join(words)}: {done.stderr.strip()}")
+    return done.stdout

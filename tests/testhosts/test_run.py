@@ -4,16 +4,18 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.testhosts.lab import TestHost, lab, missing
+from specbench.recording import Recording, find_recordings
+from tests.testhosts.lab import TestHost, lab, missing, shared_folders
+from tests.testhosts.test_faults import CLOCK, clock_that_steps
 from tests.testhosts.test_systemd import state_of
 
 pytestmark = [pytest.mark.ssh, pytest.mark.slow, pytest.mark.timeout(900)]
 
-PROJECT = Path(__file__).parents[2]
 MATRIX = """\
 name: two-hosts
 model: {path: embedded, served_name: embedded}
@@ -21,6 +23,13 @@ hosts: [h1, h2]
 factors: {algorithm: ar, concurrency: [1, 2], temperature: 0.0}
 workload: {dataset: builtin:mixed, requests: 8, max_tokens: 16}
 spread: every
+"""
+ONE_HOST = """\
+name: one-host
+model: {path: embedded, served_name: embedded}
+hosts: [h1]
+factors: {algorithm: ar, concurrency: [1, 2, 4], temperature: 0.0}
+workload: {dataset: builtin:mixed, requests: 16, max_tokens: 24}
 """
 HOSTS = """\
 defaults:
@@ -47,10 +56,8 @@ def test_a_run_over_two_hosts_survives_a_cut_network_and_a_killed_client(tmp_pat
         pytest.skip(reason)
     (tmp_path / "matrix.yaml").write_text(MATRIX)
     (tmp_path / "hosts.yaml").write_text(HOSTS % sys.executable)
-    shared = {Path(sys.base_prefix), Path(sys.prefix), PROJECT}
-    folders = [path for path in shared if not any(up in shared for up in path.parents)]
 
-    with lab(tmp_path, 2, folders) as hosts:
+    with lab(tmp_path, 2, shared_folders()) as hosts:
         before = [state_of(host) for host in hosts]
         first = _run_until_sealed(tmp_path, hosts[0])
         status = _run(tmp_path).wait(600)
@@ -78,10 +85,65 @@ def _run_until_sealed(folder: Path, host: TestHost) -> list[str]:
     return sealed(folder / "results")
 
 
+def test_a_reboot_in_the_middle_of_a_trial_fails_that_trial_alone_and_it_is_measured_again(
+    machine: TestHost, tmp_path: Path
+) -> None:
+    (tmp_path / "matrix.yaml").write_text(ONE_HOST)
+    (tmp_path / "hosts.yaml").write_text(HOSTS % sys.executable)
+    (tmp_path / "ssh_config").symlink_to(machine.folder.parent / "ssh_config")
+    before = state_of(machine)
+
+    client = _run(tmp_path)
+    with clock_that_steps(machine):
+        first = _wait_for_rows(tmp_path, set())
+        machine.within(f"echo +7200 > {CLOCK}")
+        _wait_for(lambda: sealed(tmp_path / "results"))
+        second = _wait_for_rows(tmp_path, {first})
+        machine.power_off()
+        machine.boot()
+        status = client.wait(300)
+    (recording,) = (Recording(path) for path in find_recordings(tmp_path / "results"))
+    reasons = {each.trial.trial_id: each.reason for each in recording.sealed}
+    again = _run(tmp_path).wait(300)
+    (whole,) = (Recording(path) for path in find_recordings(tmp_path / "results"))
+
+    assert status == 3
+    assert sorted(reasons) == sorted(each.trial.trial_id for each in whole.sealed)
+    assert reasons[first] == ""
+    assert "the server died" in reasons[second]
+    assert sum(bool(reason) for reason in reasons.values()) == 1
+    assert again == 0
+    assert [each.status for each in whole.sealed] == ["ok"] * 3
+    assert state_of(machine) == before
+
+
+def _wait_for_rows(folder: Path, but: set[str]) -> str:
+    """Wait until a trial is under way, and name it."""
+    found: list[str] = []
+
+    def look() -> list[str]:
+        for rows in folder.glob("results/*/trials/.*.draft/requests.jsonl"):
+            name = rows.parent.name.removeprefix(".").removesuffix(".draft")
+            if name not in but and rows.stat().st_size:
+                found.append(name)
+        return found
+
+    _wait_for(look)
+    return found[0]
+
+
+def _wait_for(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 120
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert condition()
+
+
 def _run(folder: Path) -> "subprocess.Popen[bytes]":
     words = ["run", str(folder / "matrix.yaml"), "--hosts", str(folder / "hosts.yaml")]
-    return subprocess.Popen(
-        [sys.executable, "-m", "specbench", *words, "--results", str(folder / "results")],
-        env={**os.environ, "SPECBENCH_SSH_CONFIG": str(folder / "ssh_config")},
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+    with (folder / "run.log").open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "specbench", *words, "--results", str(folder / "results")],
+            env={**os.environ, "SPECBENCH_SSH_CONFIG": str(folder / "ssh_config")},
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+        )  # fmt: skip

@@ -27,7 +27,8 @@ from tests.testhosts.lab import TestHost
 pytestmark = pytest.mark.ssh
 
 SNAPSHOT = (
-    "sudo find /etc/systemd /run/systemd/system /home/ops /opt -type f -exec sha256sum {} + | sort;"
+    "sudo find /etc/systemd /run/systemd/system /home/ops /opt /var/tmp -type f"
+    " -exec sha256sum {} + | sort;"
     "systemctl is-active sglang-bench.service"
 )
 

@@ -1,0 +1,162 @@
+"""Faults injected for real on a host while a server loads: lines lost, links slow, clocks wrong."""
+
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from specbench.errors import HostError
+from specbench.launchers import launcher_for
+from specbench.launchers.launcher import shell_for
+from specbench.launchers.restoring import restore_everything
+from specbench.model.host import Host
+from specbench.model.service import LoadFailure
+from tests.testhosts.conftest import PATIENCE
+from tests.testhosts.lab import TestHost
+from tests.testhosts.test_systemd import spec, state_of
+
+pytestmark = pytest.mark.ssh
+
+STEPS = 5
+CLOCK = "/run/specbench-clock"
+LOADING = ("--seconds", str(STEPS))
+# A process that sees another time of day than the kernel's, and the same monotonic clock.
+STEPPED = {
+    "LD_PRELOAD": "/usr/$LIB/faketime/libfaketime.so.1",
+    "FAKETIME_TIMESTAMP_FILE": CLOCK,
+    "FAKETIME_NO_CACHE": "1",
+    "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+}
+JOURNALD = "/run/systemd/system/systemd-journald.service.d/clock.conf"
+
+
+def load_with(host: Host, fault: threading.Thread, folder: Path) -> list[str]:
+    """Load a server that tells of five steps; start the fault after the first of them."""
+    with (
+        closing(launcher_for(host, patience=PATIENCE)) as launcher,
+        launcher.running(spec("slow", *LOADING), folder) as service,
+    ):
+        for progress in service.until_ready():
+            if progress.phase == "graphs" and fault.ident is None:
+                fault.start()
+        assert service.check() is None
+    fault.join(30)
+    return (folder / "server.log").read_text().splitlines()
+
+
+def lines_of(log: list[str]) -> tuple[int, list[int]]:
+    """How often the server was started, and the steps that it told of."""
+    steps = [int(found[1]) for line in log if (found := re.search(r"\|#\| (\d)/10", line))]
+    return sum("Load weight begin" in line for line in log), steps
+
+
+def test_over_a_slow_and_lossy_link_a_load_is_followed_and_no_line_is_lost(
+    machine: TestHost, by_systemd: Host, tmp_path: Path
+) -> None:
+    before = state_of(machine)
+    lost = 0
+
+    machine.slow_down()
+    try:
+        log = load_with(by_systemd, threading.Thread(target=str), tmp_path)
+    finally:
+        lost = machine.speed_up()
+
+    assert lost > 0
+    assert lines_of(log) == (1, list(range(STEPS)))
+    assert state_of(machine) == before
+
+
+def test_a_killed_sshd_interrupts_a_load_and_does_not_end_it(
+    machine: TestHost, by_systemd: Host, tmp_path: Path
+) -> None:
+    before = state_of(machine)
+    fault = threading.Thread(target=machine.within, args=("pkill -KILL -x sshd",))
+
+    log = load_with(by_systemd, fault, tmp_path)
+
+    assert lines_of(log) == (1, list(range(STEPS)))
+    assert state_of(machine) == before
+
+
+def test_a_rotated_and_vacuumed_journal_ends_no_load_and_repeats_no_line(
+    machine: TestHost, by_systemd: Host, tmp_path: Path
+) -> None:
+    rotate = "sleep 1.5; journalctl --rotate --vacuum-time=1s --vacuum-files=1"
+    fault = threading.Thread(target=machine.within, args=(rotate,))
+
+    log = load_with(by_systemd, fault, tmp_path)
+
+    started, steps = lines_of(log)
+    assert started == 1
+    assert steps == sorted(set(steps))
+    assert steps[-1] == STEPS - 1
+    assert any("ready to roll" in line for line in log)
+
+
+@contextmanager
+def clock_that_steps(machine: TestHost) -> Iterator[None]:
+    """Let the host's journal see the time of day that a file sets."""
+    unit = "".join(f"Environment={name}={value}\n" for name, value in STEPPED.items())
+    again = "systemctl daemon-reload; systemctl restart systemd-journald"
+    folder = JOURNALD.rpartition("/")[0]
+    machine.within(f"echo +0 > {CLOCK}; mkdir -p {folder}")
+    machine.within(f"printf '[Service]\n%s' '{unit}' > {JOURNALD}; {again}")
+    try:
+        yield
+    finally:
+        machine.within(f"rm -rf {folder} {CLOCK}; {again}")
+
+
+def test_a_host_whose_clock_is_set_during_a_load_is_followed_without_a_lost_line(
+    machine: TestHost, by_systemd: Host, tmp_path: Path
+) -> None:
+    host = msgspec.structs.replace(by_systemd, env=STEPPED)
+    steps = f"echo +7200 > {CLOCK}; sleep 2; echo -7200 > {CLOCK}"
+    fault = threading.Thread(target=machine.within, args=(steps,))
+
+    with clock_that_steps(machine):
+        log = load_with(host, fault, tmp_path)
+        told = machine.within("journalctl --unit=sglang-bench --lines=40 --output=short-unix")
+
+    stamps = [float(line.split()[0]) for line in told.splitlines()]
+    hours = {line[12:14] for line in log if re.match(r"\[\d{4}-", line)}
+    assert max(stamps) - min(stamps) > 3600
+    assert len(hours) > 2
+    assert lines_of(log) == (1, list(range(STEPS)))
+
+
+def test_a_host_that_comes_back_with_another_key_is_refused_at_once_and_told_of(
+    machine: TestHost, by_systemd: Host, tmp_path: Path
+) -> None:
+    before = state_of(machine)
+    key = "/etc/ssh/ssh_host_ed25519_key"
+    other = f"cp -p {key} /root/; ssh-keygen -q -t ed25519 -N '' -f /root/new; cp /root/new {key}"
+    again = "systemctl restart ssh; pkill -KILL -u ops -x sshd"
+    found: list[LoadFailure | None] = []
+
+    def measured() -> None:
+        with launcher.running(spec(), tmp_path) as service:
+            list(service.until_ready())
+            machine.within(f"{other}; {again}")
+            found.append(service.check())
+
+    launcher = launcher_for(by_systemd, patience=PATIENCE)
+    try:
+        with pytest.raises(HostError, match="has changed") as error:
+            measured()
+    finally:
+        machine.within(f"mv /root/ssh_host_ed25519_key {key}; rm /root/new*; {again}; true")
+        launcher.close()
+
+    with closing(shell_for(by_systemd)) as shell:
+        said = [check.found for check in restore_everything(by_systemd, shell, break_lock=False)]
+    assert found[0] is not None
+    assert found[0].pattern == "host_key"
+    assert "ssh-keygen -R" in (error.value.hint or "")
+    assert any("took the drop-in" in text for text in said)
+    assert state_of(machine) == before
