@@ -46,6 +46,7 @@ class ServiceFacts(msgspec.Struct, frozen=True, kw_only=True):
     ISO 8601; `notices` are log lines that must be recorded although nothing failed (a silent cap,
     a greedy fall-back). `host_facts` describe the machine, `code_hash` covers the files that were
     deployed on it. `path_ms` is the round trip through the tunnel to the server, None without one.
+    `lock` says whose lock kept others off the machine; None where none is taken.
     """
 
     url: str
@@ -60,6 +61,7 @@ class ServiceFacts(msgspec.Struct, frozen=True, kw_only=True):
     host_facts: dict[str, Any] = {}
     code_hash: str | None = None
     path_ms: float | None = None
+    lock: str | None = None
 
 
 LoadEvent = LoadProgress | LoadFailure

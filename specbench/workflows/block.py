@@ -111,8 +111,20 @@ def _launch_and_measure(
                 yield event
         if block.block_id == bench.kept_block and not bench.stopped():
             service.keep()
+        ending = time.monotonic()
     if service.kept:
         yield ServiceKept(host=block.host, url=bench.host.url)
+    elif bench.host.launcher != "attach":
+        _note_stop(bench, block, time.monotonic() - ending)
+
+
+def _note_stop(bench: Bench, block: Block, seconds: float) -> None:
+    """Record how long the server took to end, until its port and its memory were free.
+
+    Past its bound a launcher kills what has not ended by itself.
+    """
+    bound_s = bench.host.stop_timeout_s
+    bench.writer.note("block_stopped", block_id=block.block_id, seconds=seconds, bound_s=bound_s)
 
 
 def _facts(block: Block, service: "RunningService", load_s: float) -> dict[str, Any]:

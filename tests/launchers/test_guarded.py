@@ -54,6 +54,7 @@ def test_a_launch_on_a_shared_gpu_is_locked_flagged_and_sampled(
     launcher.close()
 
     assert locked["pid"] == os.getpid()
+    assert service.facts.lock == f"held by {locked['user']}"
     assert not (tmp_path / "lock").exists()
     assert service.facts.flags == ("foreign_load",)
     assert any("pid 4711 (python train.py)" in text for text in service.facts.notices)

@@ -6,7 +6,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from specbench.report.checklist import PITFALLS, Item, review
+from specbench.report.checklist import PITFALLS, Item, operating, review
+from specbench.report.checklist.answer import Case
 from specbench.report.evidence import Evidence
 from specbench.report.findings import compose
 from specbench.report.speedups import speed_ups
@@ -158,10 +159,12 @@ PLANTS: dict[str, Plant] = {
     "O5": lambda: clean(_rows(), journal=[{"kind": "trial_sealed", "trial_id": "another"}]),
     "O6": lambda: _blocks({"code_hash": "a patch"}, arm="dflash"),
     "O7": _flag("interrupted"),
-    "O8": lambda: _journal({"kind": "block_stopped", "block_id": "ar-l0", "killed": True}),
+    "O8": lambda: _journal(
+        {"kind": "block_stopped", "block_id": "ar-l0", "seconds": 75.0, "bound_s": 60.0}
+    ),
     "O9": _flag("gpu_shared"),
     "O10": _failed("lock_held"),
-    "V1": lambda: clean(_rows(), verdicts=[]),
+    "V1": lambda: _claims(method=""),
     "V2": lambda: _claims(method="compared with self"),
     "V3": lambda: _claims(verdict="violated"),
     "V4": lambda: clean(_rows(), verdicts=[verdict("ddtree", claims=CLAIMS[:1])]),
@@ -192,6 +195,28 @@ def test_a_planted_mistake_is_found(pitfall: str) -> None:
     evidence = PLANTS[pitfall]()
 
     assert pitfall in _found(evidence)
+
+
+def test_a_host_without_gpus_is_judged_by_what_others_used_of_its_processors() -> None:
+    known = clean(_rows(), gpu={}).trials.assign(host_foreign_cpu_pct=3.0)
+    partly = known.assign(host_foreign_cpu_pct=[float("nan"), *[3.0] * (len(known) - 1)])
+
+    answers = [
+        operating.machine_alone(Case(evidence=clean(trials=trials, gpu={}), pairs=[]))
+        for trials in (known, partly)
+    ]
+
+    assert [answer.state for answer in answers] == ["excluded", "cannot tell"]
+    assert "others used at most 3.00 % of the processors" in answers[0].how
+
+
+def test_machinery_that_the_algorithm_forces_is_told_as_part_of_the_speed_up() -> None:
+    info = {"server_info": {"disable_overlap_schedule": True},
+            "spec": {"forces": ["disable_overlap_schedule"]}}  # fmt: skip
+
+    answer = _found(_blocks(info, arm="dflash"))["C6"].answer
+
+    assert "which the algorithm itself forces" in answer.how
 
 
 @pytest.mark.parametrize("pitfall", ["C4", "M11", "O3", "V3"])

@@ -57,6 +57,17 @@ def test_each_server_is_launched_once_and_each_trial_sealed_once(options: RunOpt
     assert set(recording.trials["accept_len"]) == {1.0, 4.0}
 
 
+def test_the_journal_tells_how_long_each_server_took_to_end_and_its_bound(
+    options: RunOptions,
+) -> None:
+    run(options, FakeLab().lab())
+
+    ends = [e for e in open_recording(options.results).journal if e["kind"] == "block_stopped"]
+
+    assert len({entry["block_id"] for entry in ends}) == 2
+    assert all(0 <= entry["seconds"] < entry["bound_s"] for entry in ends)
+
+
 def test_the_same_command_again_measures_nothing(options: RunOptions) -> None:
     run(options, FakeLab().lab())
     second = FakeLab()

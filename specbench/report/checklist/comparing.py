@@ -118,6 +118,16 @@ def same_machinery(case: Case) -> Answer:
         seen = seen or bool(values)
         if len({str(value) for value in values.values()}) > 1:
             differing.append(name)
+    forced = {
+        str(name)
+        for facts in case.evidence.blocks.values()
+        for name in (facts.get("spec") or {}).get("forces") or ()
+    }
+    if differing and forced.issuperset(differing):
+        return found(
+            f"servers differ in {listed(differing)}, which the algorithm itself forces: its cost is"
+            " part of every speed-up here"
+        )
     if differing:
         return found(
             f"servers differ in {listed(differing)}: an arm without graphs or overlap is not"

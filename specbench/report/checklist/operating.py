@@ -1,10 +1,13 @@
 """Checks of the mistakes in operating servers (O1 to O10)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
+from specbench.report import cells
 from specbench.report.checklist.answer import Answer, Case, by_flags, excluded, found, unknown
 from specbench.report.evidence import Evidence
 from specbench.report.failures import block_failures
+from specbench.report.numbers import show
 from specbench.report.statements import count, listed
 
 BAD_FLAG = ("bad_flag", "unknown_algorithm", "invalid_tree", "pp_unsupported")
@@ -125,25 +128,49 @@ def stopped(case: Case) -> Answer:
     slow = [
         str(entry.get("block_id"))
         for entry in case.evidence.journal
-        if entry.get("kind") == "block_stopped" and entry.get("killed")
+        if entry.get("kind") == "block_stopped" and _overdue(entry)
     ]
     if slow:
-        return found(f"{count(len(slow), 'server')} had to be killed after the bound", slow)
+        return found(
+            f"{count(len(slow), 'server')} did not end within the bound: past it a server is"
+            " killed",
+            slow,
+        )
     ended = [entry for entry in case.evidence.journal if entry.get("kind") == "block_stopped"]
     if not ended:
         return unknown("how the servers ended was not recorded")
-    return excluded(f"all {len(ended)} servers stopped within their bound")
+    known = [float(entry["seconds"]) for entry in ended if entry.get("seconds") is not None]
+    longest = f"; the longest took {show(max(known))} s" if known else ""
+    return excluded(f"all {len(ended)} servers stopped within their bound{longest}")
+
+
+def _overdue(entry: Mapping[str, Any]) -> bool:
+    seconds, bound_s = entry.get("seconds"), entry.get("bound_s")
+    return seconds is not None and bound_s is not None and bool(seconds > bound_s)
 
 
 def machine_alone(case: Case) -> Answer:
     """O9: someone else's job on the GPU."""
-    silent = unknown("GPU occupancy was not recorded")
-    return by_flags(
-        case.evidence,
-        "O9",
-        else_=excluded("GPU occupancy was sampled during the trials")
-        if case.evidence.gpu
-        else silent,
+    if case.evidence.gpu:
+        return by_flags(
+            case.evidence, "O9", else_=excluded("GPU occupancy was sampled during the trials")
+        )
+    return by_flags(case.evidence, "O9", else_=_processors_alone(case.evidence))
+
+
+def _processors_alone(evidence: Evidence) -> Answer:
+    """Judge a host without GPUs by what others used of its processors."""
+    good = cells.usable(evidence.trials)
+    if "host_foreign_cpu_pct" not in good.columns or good.empty:
+        return unknown("neither GPUs nor processors were watched")
+    shares = good["host_foreign_cpu_pct"].dropna()
+    if len(shares) < len(good):
+        return unknown(
+            "there were no GPUs to watch; what others used of the processors is known for"
+            f" {len(shares)} of {count(len(good), 'trial')}"
+        )
+    return excluded(
+        f"no GPU was in use; others used at most {show(float(shares.max()))} % of the processors"
     )
 
 
@@ -153,6 +180,8 @@ def host_locked(case: Case) -> Answer:
     checked = excluded(
         f"a lock was held on the host during {count(len(locks), 'launch', 'launches')}"
     )
-    return _by_pattern(
-        case.evidence, LOCK, checked if locks else unknown("no host lock was recorded")
+    silent = unknown(
+        "no lock is on record: on the own machine without GPUs only the port of the server is"
+        " guarded, and another run may use another port"
     )
+    return _by_pattern(case.evidence, LOCK, checked if locks else silent)

@@ -18,7 +18,7 @@ def has_verdict(case: Case) -> Answer:
     """V1: it looks coherent."""
     claims = _claims(case.evidence)
     if not claims:
-        return found(NO_VERDICT)
+        return unknown(f"{NO_VERDICT}, and nothing on this page says that the output is right")
     bare = [str(claim.get("name")) for claim in claims if not claim.get("method")]
     if bare:
         return found(f"claims without a method: {listed(bare)}")
