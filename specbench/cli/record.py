@@ -1,4 +1,4 @@
-"""`specbench record`: a reference recording of a plain autoregressive server."""
+"""`specbench record`: a reference of a plain server, or outputs of a speculative one."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -7,7 +7,7 @@ import typer
 
 
 def record(
-    url: Annotated[str, typer.Option(help="A running server without speculation.")],
+    url: Annotated[str, typer.Option(help="A running server.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="File to write.")],
     concurrency: Annotated[int, typer.Option(min=1, max=1024, help="Requests in flight.")] = 16,
     budget: Annotated[
@@ -18,6 +18,9 @@ def record(
     ] = None,
 ) -> None:
     """Record a plain server once; `verify --reference` then knows its target and its noise.
+
+    Of a speculative server the outputs are recorded, for a plain server of the same target to score
+    later: `specbench verify --url PLAIN --reference FILE` then gives the speculative one's verdict.
 
     Example: specbench record --url http://127.0.0.1:30000 -o reference.jsonl
     """

@@ -50,9 +50,15 @@ def show(documents: Sequence[VerdictDocument], json: Path | None) -> int:
 def show_reference(manifest: dict[str, Any], path: Path) -> None:
     """Say what was recorded."""
     server = manifest["server"]
+    if manifest.get("outputs"):
+        typer.echo(
+            f"{path}: {manifest['tokens']} tokens of a speculative server of "
+            f"{server.get('model_path') or server.get('model')}, version {server.get('version')}. "
+            f"A plain server of the same target gives the verdict:\n"
+            f"  specbench verify --url URL --reference {path}"
+        )
+        return
     typer.echo(
         f"{path}: reference of {server.get('model_path') or server.get('model')}, "
         f"version {server.get('version')}, prompts {manifest['prompts_sha256'][:12]}"
     )
-    if manifest.get("speculative"):
-        typer.echo("warning: this server speculates; a reference should not", err=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 
 from specbench.analysis.lossless.coverage import lacking, measure
@@ -13,7 +13,7 @@ from specbench.analysis.lossless.regret import margins_from_control
 from specbench.analysis.lossless.tamper import blind_spots
 from specbench.analysis.lossless.tokens import join
 from specbench.analysis.lossless.verdict import ErrorRates, judge, suspicious
-from specbench.errors import ServiceError
+from specbench.errors import InputError, ServiceError
 from specbench.model.verdict import VerdictDocument
 from specbench.workflows.verify import determinism
 from specbench.workflows.verify.client import Client, Refused
@@ -55,6 +55,13 @@ def verify_server(url: str, options: VerifyOptions) -> Iterator[VerifyEvent]:
 
     """
     reference = read_reference(options.reference) if options.reference else None
+    if reference is not None and reference.taped:
+        raise InputError(
+            "this file holds outputs of a speculative server: a plain server can score them, but "
+            "they are no reference",
+            where=str(options.reference),
+            hint="record the reference on a server without speculation",
+        )
     client = Client(url, options.api_key_env, options.concurrency, options.timeout_s)
     try:
         yield from run_battery(client, options, reference)
@@ -87,7 +94,7 @@ def run_battery(
     """Verify over a client that is open already; the caller closes it."""
     start = time.monotonic()
     server = shake_hands(client)
-    reason = _nothing_to_test(server, options)
+    reason = nothing_to_test(server, options)
     if reason:
         yield VerdictReady(document=without_battery(server, *reason))
         return
@@ -99,17 +106,19 @@ def run_battery(
     conclusion = Conclusion(session, options, reference)
     if reference is not None:
         conclusion.essential += [x for x in [_use_reference(session, reference)] if x]
-    yield from _run_stages(session, conclusion)
-    _check_run(session, conclusion)
+    yield from run_stages(session, conclusion, stages(session, Samples()))
+    check_run(session, conclusion)
     yield VerdictReady(document=conclude(conclusion, time.monotonic() - start))
 
 
-def _run_stages(session: Session, conclusion: Conclusion) -> Iterator[VerifyEvent]:
+def run_stages(
+    session: Session, conclusion: Conclusion, planned: Sequence[Stage]
+) -> Iterator[VerifyEvent]:
     """Run every stage, then what is suspicious once more; a dead server ends the run early."""
-    samples, done = Samples(), list[tuple[Stage, Evidence]]()
+    done: list[tuple[Stage, Evidence]] = []
     place = "the first stage"
     try:
-        for stage in stages(session, samples):
+        for stage in planned:
             place = stage.name
             if stage.top_k and session.server.dialect == "vllm":
                 # It may die of this stage: what was found before must not stay unconfirmed.
@@ -126,7 +135,8 @@ def _run_stages(session: Session, conclusion: Conclusion) -> Iterator[VerifyEven
             place = "the stages that ask for fresh or more requests"
             yield from _confirm(session, done)
             yield from _refine(session, done)
-            yield from _determinism(session, conclusion)
+            if session.source is None:
+                yield from _determinism(session, conclusion)
     except ServiceError as error:
         conclusion.essential.append(f"the battery was cut short in {place}: {error.what}")
     conclusion.evidences = [_covered(session, evidence) for _, evidence in done]
@@ -227,7 +237,7 @@ def _attempt(session: Session, stage: Stage) -> Evidence | None:
     return replace(evidence, reached=peak, foreign=foreign)
 
 
-def _check_run(session: Session, conclusion: Conclusion) -> None:
+def check_run(session: Session, conclusion: Conclusion) -> None:
     """Positive control on this very data, and whether the server is still the same process."""
     sampled = join(session.sampled)
     greedy = join(session.greedy)
@@ -266,7 +276,7 @@ def _too_few(peak: int, concurrency: int) -> str:
     )
 
 
-def _nothing_to_test(server: Server, options: VerifyOptions) -> tuple[str, str] | None:
+def nothing_to_test(server: Server, options: VerifyOptions) -> tuple[str, str] | None:
     """Return (verdict, reason) where the battery would be pointless."""
     if "ids" not in server.abilities:
         return "inconclusive", (
@@ -331,7 +341,7 @@ def _finished(session: Session, name: str, evidence: Evidence | None) -> StageFi
     return StageFinished(
         stage=name,
         n_tokens=evidence.n_tokens if evidence else 0,
-        generated=session.client.spent.generated,
-        limit=session.budget.limit,
+        generated=session.progress[0],
+        limit=session.progress[1],
         note=evidence.note if evidence else "not tested",
     )

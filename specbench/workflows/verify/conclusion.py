@@ -29,7 +29,10 @@ from specbench.workflows.verify.session import Session
 
 @dataclass(slots=True)
 class Conclusion:
-    """`essential` are reasons why nothing can be said to hold; `notes` go to the findings."""
+    """`essential` are reasons why nothing can be said to hold; `notes` go to the findings.
+
+    `scored_by` are the facts of the server that scored recorded outputs, where that is another one.
+    """
 
     session: Session
     options: VerifyOptions
@@ -37,6 +40,7 @@ class Conclusion:
     evidences: list[Evidence] = field(default_factory=list)
     essential: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    scored_by: dict[str, Any] = field(default_factory=dict)
 
 
 def conclude(conclusion: Conclusion, seconds: float) -> VerdictDocument:
@@ -138,6 +142,7 @@ def _stats(conclusion: Conclusion, seconds: float) -> dict[str, Any]:
     mean = accept_len(counters)
     return {
         "generated_tokens": spent.generated,
+        "recorded_tokens": session.replayed,
         "scored_tokens": spent.scored,
         "requests": spent.requests,
         "seconds": round(seconds, 1),
@@ -172,7 +177,8 @@ def _upstream(server: Server, claims: Sequence[Claim]) -> list[str]:
 def _reference(conclusion: Conclusion) -> dict[str, Any]:
     if conclusion.reference is None:
         return {}
-    return {"sha256": conclusion.reference.sha256, **conclusion.reference.manifest}
+    scored_by = {"scored_by": conclusion.scored_by} if conclusion.scored_by else {}
+    return {"sha256": conclusion.reference.sha256, **conclusion.reference.manifest, **scored_by}
 
 
 def _sampling(session: Session) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from specbench.model.verdict import Claim, VerdictDocument, Witness
 
@@ -58,10 +59,16 @@ def _resolution(document: VerdictDocument) -> str:
     places = [c.concurrency for c in document.claims if c.concurrency]
     relative = "" if document.reference else ", relative to this server's own prefill"
     return (
-        f"{', '.join(parts)}; {stats.get('generated_tokens', 0)} tokens generated, "
+        f"{', '.join(parts)}; {_tokens(stats)}, "
         f"{stats.get('scored_tokens', 0)} scored, concurrency {min(places, default=0)} to "
         f"{max(places, default=0)}{relative}."
     )
+
+
+def _tokens(stats: Mapping[str, Any]) -> str:
+    if stats.get("recorded_tokens"):
+        return f"{stats['recorded_tokens']} recorded tokens"
+    return f"{stats.get('generated_tokens', 0)} tokens generated"
 
 
 def _server_line(document: VerdictDocument) -> str:

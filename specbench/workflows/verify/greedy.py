@@ -197,7 +197,7 @@ def _asks(session: Session, count: int, offset: int) -> list[Ask]:
 
     vLLM has no counters a request by default: there the chunks of a stream show the rounds.
     """
-    stream = session.client.dialect == "vllm"
+    stream = session.server.dialect == "vllm"
     return [
         Ask(ids=ids, max_tokens=session.budget.length, ignore_eos=k % 2 == 0, stream=stream)
         for k, ids in enumerate(session.prompts.mixed(count, offset))

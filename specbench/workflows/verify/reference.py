@@ -1,28 +1,24 @@
 """A reference recording of a plain autoregressive server: target identity and noise control.
 
-The file is JSON lines: a manifest, one line a record, and a last line with the SHA-256 of all
-lines before it. Without that last line the file is truncated and refused.
+The file is sealed JSON lines: a manifest, one line a record, and the SHA-256 of all of them.
 """
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from specbench.analysis.lossless.gap import gaps
 from specbench.analysis.lossless.tokens import Floats
-from specbench.errors import InputError
 from specbench.version import __version__
 from specbench.workflows.verify.handshake import RANKS
+from specbench.workflows.verify.sealed import SCHEMA, read_sealed, write_sealed
 from specbench.workflows.verify.session import Session
 from specbench.workflows.verify.wire import Ask
 
-SCHEMA = 1
 # Same weights and dtype: scores agree to kernel noise. Larger gaps mean another target.
 SAME_MEDIAN_NAT = 0.05
 SAME_Q99_NAT = 0.5
@@ -30,24 +26,30 @@ SAME_Q99_NAT = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """`texts` are (ids, log-probabilities of ids[1:]); regrets and gaps are of plain decoding."""
+    """`texts` are (ids, log-probabilities of ids[1:]); regrets and gaps are of plain decoding.
+
+    `rows` is the whole file: what `tape` reads where outputs were recorded.
+    """
 
     manifest: dict[str, Any]
     texts: tuple[tuple[tuple[int, ...], tuple[float, ...]], ...]
     regrets: Floats
     gaps: Floats
     sha256: str
+    rows: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def taped(self) -> bool:
+        """Whether it holds outputs that are still to be scored, and not a plain server's noise."""
+        return bool(self.manifest.get("outputs"))
 
 
 def record_reference(session: Session, path: Path) -> dict[str, Any]:
     """Record an autoregressive server: fixed texts scored, greedy outputs at 1 and at C scored.
 
-    Returns the manifest. The file is written beside its name first and then renamed.
+    Returns the manifest.
     """
-    lines = [msgspec.json.encode(_manifest(session))]
-    for ids in session.prompts.texts:
-        score = session.client.score(ids, 1, RANKS)
-        lines.append(msgspec.json.encode({"kind": "text", "ids": ids, "logp": score.logp}))
+    rows = [manifest_of(session), *score_texts(session)]
     for concurrency in (1, session.client.concurrency):
         count = session.budget.alone if concurrency == 1 else session.budget.batched
         asks = [
@@ -56,45 +58,34 @@ def record_reference(session: Session, path: Path) -> dict[str, Any]:
         ]
         tokens, _ = session.ask_and_score(asks, concurrency)
         verified = tokens.verified()
-        record = {
-            "kind": "greedy",
-            "concurrency": concurrency,
-            "regrets": [round(float(x), 5) for x in verified.regret],
-            "gaps": [round(float(x), 5) for x in gaps(verified)],
-        }
-        lines.append(msgspec.json.encode(record))
-    body = b"\n".join(lines) + b"\n"
-    digest = hashlib.sha256(body).hexdigest()
-    partial = path.with_name(path.name + ".partial")
-    partial.write_bytes(body + msgspec.json.encode({"kind": "end", "sha256": digest}) + b"\n")
-    partial.replace(path)
-    return _manifest(session)
+        rows.append(
+            {
+                "kind": "greedy",
+                "concurrency": concurrency,
+                "regrets": [round(float(x), 5) for x in verified.regret],
+                "gaps": [round(float(x), 5) for x in gaps(verified)],
+            }
+        )
+    write_sealed(path, rows)
+    return rows[0]
+
+
+def score_texts(session: Session) -> list[dict[str, Any]]:
+    """Return a row for each fixed text: its ids and the log-probabilities of ids[1:]."""
+    return [
+        {"kind": "text", "ids": ids, "logp": session.client.score(ids, 1, RANKS).logp}
+        for ids in session.prompts.texts
+    ]
 
 
 def read_reference(path: Path) -> Reference:
-    """Read a reference recording.
+    """Read a reference recording, or the recorded outputs of a speculative server.
 
     Raises:
         InputError: it does not exist, is truncated, was changed, or is of a newer schema.
 
     """
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"the reference cannot be read: {error}", where=str(path)) from error
-    body, _, end = raw.rstrip(b"\n").rpartition(b"\n")
-    body += b"\n"
-    try:
-        rows = [msgspec.json.decode(line) for line in body.splitlines() if line]
-        last = msgspec.json.decode(end)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise _bad(path, "is not a reference recording, or was cut inside a line") from error
-    if not isinstance(last, dict) or last.get("kind") != "end":
-        raise _bad(path, "is truncated: its last line is missing")
-    if last.get("sha256") != hashlib.sha256(body).hexdigest():
-        raise _bad(path, "was changed after it was written: its checksum does not match")
-    if not rows or rows[0].get("kind") != "manifest" or rows[0].get("schema") != SCHEMA:
-        raise _bad(path, f"has another schema than {SCHEMA}")
+    rows, digest = read_sealed(path)
     greedy = [row for row in rows if row["kind"] == "greedy"]
     return Reference(
         manifest=rows[0],
@@ -103,7 +94,8 @@ def read_reference(path: Path) -> Reference:
         ),
         regrets=np.array([x for row in greedy for x in row["regrets"]], float),
         gaps=np.array([x for row in greedy for x in row["gaps"]], float),
-        sha256=str(last["sha256"]),
+        sha256=digest,
+        rows=tuple(rows),
     )
 
 
@@ -137,7 +129,8 @@ def warnings(session: Session, reference: Reference) -> list[str]:
     ]
 
 
-def _manifest(session: Session) -> dict[str, Any]:
+def manifest_of(session: Session) -> dict[str, Any]:
+    """Return what was recorded: the server, the prompts, the load."""
     return {
         "kind": "manifest",
         "schema": SCHEMA,
@@ -147,11 +140,3 @@ def _manifest(session: Session) -> dict[str, Any]:
         "prompts_sha256": session.prompts.sha256,
         "concurrency": session.client.concurrency,
     }
-
-
-def _bad(path: Path, what: str) -> InputError:
-    return InputError(
-        f"the reference {path.name} {what}",
-        where=str(path),
-        hint="record it again: specbench record --url URL -o FILE",
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -21,12 +21,18 @@ from specbench.workflows.verify.prompts import Prompts
 from specbench.workflows.verify.watch import Watch
 from specbench.workflows.verify.wire import Ask, Completion, Scored, generate_body
 
+Source = Callable[[Sequence[Ask], int | None], list[list[Completion]]]
+Scorer = Callable[[Sequence[tuple[tuple[int, ...], int]], int], list[Scored]]
+
 
 @dataclass(slots=True)
 class Session:
     """One run. `stop_ids` grows as stop tokens are seen; `control_*` come from a reference.
 
-    `own` are the sampling parameters of the user's production, where they were given.
+    `own` are the sampling parameters of the user's production, where they were given. `source`
+    answers requests and `scorer` scores outputs in place of the client, where these are not one
+    running server: a recording is made, or scored later. `replayed` tokens of `to_replay` came from
+    a recording.
     """
 
     client: Client
@@ -46,12 +52,23 @@ class Session:
     sampled: list[ScoredTokens] = field(default_factory=list)
     rotation: int = 0
     own: Filters | None = None
+    source: Source | None = None
+    scorer: Scorer | None = None
+    replayed: int = 0
+    to_replay: int = 0
     watch: Watch = field(default_factory=Watch)
 
     @property
     def left(self) -> int:
         """Generated tokens that the budget still allows."""
         return self.budget.limit - self.client.spent.generated
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Tokens so far and at most: of the budget, or of the recording that is played back."""
+        if self.to_replay:
+            return self.replayed, self.to_replay
+        return self.client.spent.generated, self.budget.limit
 
     def abreast(self, requests: int) -> int:
         """Return how many of so many requests are in flight side by side."""
@@ -65,15 +82,19 @@ class Session:
 
     def ask(self, asks: Sequence[Ask], concurrency: int | None = None) -> list[list[Completion]]:
         """Send requests; keep their counters and what is odd about their form."""
-        limit = min(concurrency or self.client.concurrency, len(asks))
-        with self.watch.over(self.client, limit * max((a.n for a in asks), default=1)):
-            answers = self.client.generate_all(asks, concurrency)
+        answers = (self.source or self.live)(asks, concurrency)
         for ask, parts in zip(asks, answers, strict=True):
             kept = self.greedy_counters if _is_greedy(ask) else self.sampled_counters
             for part in parts:
                 kept.append(part.counters)
                 self._look_at_form(ask, part)
         return answers
+
+    def live(self, asks: Sequence[Ask], concurrency: int | None = None) -> list[list[Completion]]:
+        """Send requests to the server, and watch how many it runs meanwhile."""
+        limit = min(concurrency or self.client.concurrency, len(asks))
+        with self.watch.over(self.client, limit * max((a.n for a in asks), default=1)):
+            return self.client.generate_all(asks, concurrency)
 
     def odd(self, what: str) -> None:
         """Count one occurrence of something that does not add up."""
@@ -96,7 +117,9 @@ class Session:
         if "flush" in self.server.abilities:
             self.client.flush()
         jobs = [((*ask.ids, *_emitted(part)), len(ask.ids)) for ask, part in pairs]
-        scores = self.client.score_all([job for job in jobs if len(job[0]) > job[1]], RANKS)
+        scores = (self.scorer or self.client.score_all)(
+            [job for job in jobs if len(job[0]) > job[1]], RANKS
+        )
         found = iter(scores)
         tables = [
             table(next(found), part, index)

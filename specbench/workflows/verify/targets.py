@@ -13,10 +13,12 @@ from specbench.model.verdict import VerdictDocument
 from specbench.workflows.opening import open_recording
 from specbench.workflows.verify.battery import open_session, verify_server
 from specbench.workflows.verify.client import Client
+from specbench.workflows.verify.deferred import score_recording
 from specbench.workflows.verify.events import VerdictReady, VerifyEvent
 from specbench.workflows.verify.handshake import shake_hands
 from specbench.workflows.verify.options import VerifyOptions
-from specbench.workflows.verify.reference import record_reference
+from specbench.workflows.verify.reference import read_reference, record_reference
+from specbench.workflows.verify.tape import record_outputs
 
 
 def verify_target(
@@ -39,7 +41,7 @@ def verify_target(
             "both a target and --url were given", hint="one of them: MATRIX, RECORDING or --url"
         )
     if url is not None:
-        return verify_server(url, options)
+        return verify_url(url, options)
     if target is not None and target.suffix in (".yaml", ".yml"):
         from specbench.workflows.matrix_verdicts import (  # noqa: PLC0415 - a run imports this package
             verify_matrix,
@@ -47,6 +49,25 @@ def verify_target(
 
         return verify_matrix(target, options, hosts=hosts, results=results)
     return recorded_verdicts(target or results)
+
+
+def verify_url(url: str, options: VerifyOptions) -> Iterator[VerifyEvent]:
+    """Verify a running server; or, given recorded outputs, let it score these.
+
+    Raises:
+        HostError: nobody answers at `url`.
+        InputError: an API key is needed, or the reference cannot be used with this server.
+
+    """
+    reference = read_reference(options.reference) if options.reference else None
+    if reference is None or not reference.taped:
+        yield from verify_server(url, options)
+        return
+    client = Client(url, options.api_key_env, options.concurrency, options.timeout_s)
+    try:
+        yield from score_recording(client, options, reference)
+    finally:
+        client.close()
 
 
 def recorded_verdicts(path: Path) -> Iterator[VerifyEvent]:
@@ -68,22 +89,29 @@ def recorded_verdicts(path: Path) -> Iterator[VerifyEvent]:
 
 
 def record_server(url: str, path: Path, options: VerifyOptions) -> dict[str, Any]:
-    """Record a reference of a running server; return its manifest.
+    """Record a running server; return the manifest.
+
+    A plain server gives a reference: its target and its noise. A speculative one, and one that
+    cannot score, gives outputs to be scored later.
 
     Raises:
-        HostError: nobody answers, or the server does not give prompt log-probabilities.
-        InputError: an API key is needed.
+        HostError: nobody answers, or the server does not say token ids.
+        InputError: an API key is needed, or the file cannot be written.
+        ServiceError: the server died; what was recorded until then is in the file.
 
     """
     client = Client(url, options.api_key_env, options.concurrency, options.timeout_s)
     try:
         server = shake_hands(client)
-        if "score" not in server.abilities:
+        if "ids" not in server.abilities:
             raise HostError(
-                "this server gives no prompt log-probabilities, so it cannot be a reference",
+                "this server does not say token ids, so its outputs cannot be scored exactly",
                 where=url,
-                hint="SGLang's return_logprob or vLLM's prompt_logprobs is needed",
+                hint="SGLang's /generate and vLLM's return_token_ids do",
             )
-        return record_reference(open_session(client, server, options), path)
+        session = open_session(client, server, options)
+        if server.speculative or "score" not in server.abilities:
+            return record_outputs(session, path, options.budget)
+        return record_reference(session, path)
     finally:
         client.close()
