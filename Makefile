@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup demo test check fix docs clean bench-load bench-stats
+.PHONY: setup demo test check fix docs docs-pictures clean bench-load bench-stats
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("specbench needs Python 3.11 or newer; try: make PYTHON=python3.12") if sys.version_info < (3, 11) else None'
@@ -40,6 +40,10 @@ bench-stats: setup
 	$(BIN)/python benchmarks/stats_intervals.py
 	$(BIN)/python benchmarks/stats_isolate.py
 	$(BIN)/python benchmarks/stats_million.py
+
+# The pictures of the documentation, from the demo's recording and a run of the tutorial (chromium).
+docs-pictures: demo
+	$(BIN)/python docs/pictures.py results/demo
 
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --site-dir site

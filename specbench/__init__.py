@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from specbench.workflows.api import compare, open, run  # noqa: A004 - the API's own word
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> Any:
     if name == "plots":
         from specbench.report import plots  # noqa: PLC0415 - lazy by design

@@ -1,5 +1,6 @@
 """The answer of a comparison, as it is shown and written."""
 
+from collections import Counter
 from html import escape
 from typing import Literal
 
@@ -101,6 +102,14 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     ranking: tuple[Choice, ...]
     restart_allowance: str
     caveats: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        """Show a terminal the verdicts; the fields have the rest."""
+        counts = Counter(str(cell.verdict) for cell in self.cells)
+        told = ", ".join(f"{number} {verdict}" for verdict, number in counts.items())
+        lines = [f"  {_words(cell)}: {_interval(cell)} {cell.verdict}" for cell in self.cells]
+        head = f"<Comparison of {self.metric}: {self.b.name} over {self.a.name}; {told}>"
+        return "\n".join([head, *lines])
 
     def _repr_html_(self) -> str:
         """Show a notebook each matched cell: levels, ratio with its 95 % interval, verdict."""

@@ -86,14 +86,21 @@ class Recording:
 
     def __repr__(self) -> str:
         ok = sum(sealed.status == "ok" for sealed in self.sealed)
-        return f"<Recording {self.path.name}: {len(self.sealed)} trials sealed, {ok} ok>"
+        begun = str(self.manifest.get("created_at") or "")[:16].replace("T", " ")
+        when = f"begun {begun}, " if begun else ""
+        return f"<Recording {self.path.name}: {when}{len(self.sealed)} trials sealed, {ok} ok>"
 
     def _repr_html_(self) -> str:
         """Show a notebook what is inside; pandas escapes the cells."""
+        told = f"<p><b>{escape(self.path.name)}</b>: {len(self.trials)} timed trials</p>"
+        if self.trials.empty:
+            return told
         shown = ["status", "tok_s", "accept_len", "lossless", "flags"]
         columns = [*self.trials.columns[: self.trials.columns.get_loc("cell_id")], *shown]
-        table = self.trials[columns].to_html(index=False, max_rows=20, border=0)
-        return f"<p><b>{escape(self.path.name)}</b>: {len(self.trials)} timed trials</p>{table}"
+        table = self.trials[columns].to_html(
+            index=False, max_rows=20, border=0, na_rep="", float_format=lambda value: f"{value:.4g}"
+        )
+        return f"{told}{table}"
 
     @cached_property
     def journal(self) -> list[dict[str, Any]]:

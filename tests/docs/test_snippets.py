@@ -104,6 +104,38 @@ def test_the_matrix_of_the_tutorial_is_the_one_that_it_shows() -> None:
     assert stored.endswith(shown[1])
 
 
+def _options(words: list[str]) -> Iterator[str]:
+    """Give the options of a documented command that the program does not know."""
+    import typer  # noqa: PLC0415 - as above
+
+    from specbench.cli.main import app  # noqa: PLC0415 - the whole command line
+
+    command = typer.main.get_command(app)
+    rest = words[1:]
+    while rest and rest[0] in getattr(command, "commands", {}):
+        command = command.commands[rest.pop(0)]  # type: ignore[attr-defined]  # a group
+    known = {name for one in command.params for name in (*one.opts, *one.secondary_opts)}
+    if command.name == "serve":
+        return  # takes the launch flags of SGLang as they are
+    for word in rest:
+        name = word.split("=", 1)[0]
+        if name.startswith("-") and not name[1:2].isdigit() and name not in {*known, "--help"}:
+            yield f"{' '.join(words)}: {name}"
+
+
+def test_every_option_in_the_documentation_exists() -> None:
+    pages = [*ROOT.glob("docs/**/*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    shown = [
+        words
+        for page in pages
+        for words in _commands(page.read_text(encoding="utf-8"))
+        if words[:1] == ["specbench"]
+    ]
+
+    assert len(shown) > 20
+    assert [unknown for words in shown for unknown in _options(words)] == []
+
+
 def test_every_command_in_the_documentation_exists() -> None:
     import typer  # noqa: PLC0415 - as above
 

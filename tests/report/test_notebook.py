@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+import specbench
 from benchmarks.report_speed import write_recording
 from specbench.analysis.compare import compare
-from specbench.report import plots
+from specbench.report import plots, theme
 from specbench.workflows.opening import open_recording
 from tests.report.synthetic import clean
 
@@ -22,11 +23,39 @@ def test_a_recording_shows_its_trials_as_a_table(tmp_path: Path) -> None:
     assert "accept_len" in shown
 
 
+def test_a_recording_without_a_trial_shows_itself_too(tmp_path: Path) -> None:
+    root = tmp_path / "empty"
+    write_recording(root, trials=0, requests=0)
+
+    recording = open_recording(root)
+
+    assert "0 timed trials" in recording._repr_html_()
+    assert repr(recording) == "<Recording empty: begun 2026-01-01 00:00, 0 trials sealed, 0 ok>"
+
+
+def test_a_newcomer_sees_the_names_of_the_python_api() -> None:
+    assert dir(specbench) == ["__version__", "compare", "open", "plots", "run"]
+
+
+def test_panels_show_the_chosen_levels_and_leave_legend_and_caption_to_the_caller() -> None:
+    mine = theme.new_axes()
+
+    plots.throughput(clean(), axes=mine, where={"temperature": 1.0})
+
+    labels = {str(line.get_label()) for line in mine.get_lines()}
+    assert {"ar", "dflash", "ddtree"} <= labels
+    assert mine.get_legend() is None
+    assert mine.figure.get_supxlabel() == ""  # type: ignore[union-attr]  # a figure, not a part
+
+
 def test_a_comparison_shows_each_cell_with_its_interval() -> None:
     evidence = clean()
 
     found = compare(evidence.trials, evidence.requests, evidence.blocks, "ar", "dflash")
 
+    head, *lines = repr(found).splitlines()
+    assert head == "<Comparison of tok_s: dflash over ar; 6 faster>"
+    assert all("[" in line and line.endswith(" faster") for line in lines)
     assert found._repr_html_().count("faster") == 6
     assert "temperature 1, concurrency 8" in found._repr_html_()
 
