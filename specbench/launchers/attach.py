@@ -1,7 +1,7 @@
 """A server that already runs and belongs to someone else: measured, never touched."""
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -10,33 +10,20 @@ from specbench.errors import HostError
 from specbench.launchers.command import address_of
 from specbench.launchers.host import facts_of
 from specbench.launchers.sampler import sampled
-from specbench.launchers.service import Patience, RunningService
-from specbench.launchers.serving import url_through
-from specbench.model.host import Host
+from specbench.launchers.service import RunningService
+from specbench.launchers.serving import Place, url_through
 from specbench.model.plan import LaunchSpec
 from specbench.remote.http import ControlClient
-from specbench.remote.shell import Shell
 from specbench.sglang.identity import Finding
-
-PATIENCE_S = 60.0
-"""An attached server is expected to be up: a short wait bridges its restart, no more."""
 
 
 class AttachLauncher:
     """Measure a running server. It is not started, stopped, or asked to end others' requests."""
 
-    def __init__(
-        self,
-        host: Host,
-        shell: Shell,
-        *,
-        patience: Patience | None = None,
-        history: Mapping[str, float] | None = None,
-    ) -> None:
-        self.host = host
-        self._shell = shell
-        self._patience = patience or Patience(load_timeout_s=min(PATIENCE_S, host.load_timeout_s))
-        self._history = history
+    def __init__(self, place: Place) -> None:
+        self.host = place.host
+        self._shell = place.shell
+        self._place = place
 
     @contextlib.contextmanager
     def running(self, spec: LaunchSpec, block_dir: Path) -> Iterator[RunningService]:
@@ -61,9 +48,9 @@ class AttachLauncher:
                     client=client,
                     block_dir=block_dir,
                     mirror=False,
-                    tunnelled=not self.host.is_local and self.host.drive_from == "here",
-                    patience=self._patience,
-                    history=self._history,
+                    tunnelled=self._place.tunnelled,
+                    patience=self._place.patience,
+                    history=self._place.history,
                 )
                 with contextlib.suppress(HostError):  # a host without Python serves all the same
                     service.host_facts = facts_of(self._shell, self.host, None)

@@ -2,14 +2,14 @@
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from specbench.errors import HostError, InputError, LoadFailed
 from specbench.launchers.command import Launch, address_of, render
 from specbench.launchers.host import ask, holders_of, require_free_port
-from specbench.launchers.service import Patience, RunningService
+from specbench.launchers.service import RunningService
 from specbench.launchers.serving import Place, serving, write_launch
 from specbench.model.host import Host
 from specbench.model.plan import LaunchSpec
@@ -31,23 +31,16 @@ class DockerLauncher:
     is never touched.
     """
 
-    def __init__(
-        self,
-        host: Host,
-        shell: Shell,
-        *,
-        patience: Patience | None = None,
-        history: Mapping[str, float] | None = None,
-    ) -> None:
+    def __init__(self, place: Place) -> None:
+        host = place.host
         if not host.image:
             raise InputError(
                 f"host {host.name!r} has launcher: docker and no image",
                 hint="name one: image: lmsysorg/sglang:v0.5.23",
             )
         self.host = host
-        self._shell = shell
-        self._patience = patience or Patience(load_timeout_s=host.load_timeout_s, poll_s=0.5)
-        self._history = history
+        self._shell = place.shell
+        self._place = place
         self._name = f"specbench-{address_of(host).port}"
 
     @contextlib.contextmanager
@@ -60,8 +53,7 @@ class DockerLauncher:
         kept = False
         try:
             process = self._start(launch)
-            place = Place(host=self.host, shell=self._shell, block_dir=block_dir)
-            with serving(place, spec, process, self._patience, self._history) as service:
+            with serving(self._place, spec, block_dir, process) as service:
                 yield service
             kept = service.kept
         finally:

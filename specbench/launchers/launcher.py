@@ -22,6 +22,7 @@ from specbench.launchers.preflight import FlagCheck
 from specbench.launchers.process import ProcessLauncher
 from specbench.launchers.sampler import sampled
 from specbench.launchers.service import Patience, RunningService
+from specbench.launchers.serving import Place
 from specbench.launchers.systemd import SystemdLauncher
 from specbench.model.host import Host
 from specbench.model.plan import LaunchSpec
@@ -30,6 +31,9 @@ from specbench.remote.local import LocalShell
 from specbench.remote.lock import HostLock
 from specbench.remote.shell import Shell
 from specbench.remote.ssh import SshShell
+
+ATTACH_S = 60.0
+"""An attached server is expected to be up: a short wait bridges its restart, no more."""
 
 
 class Launcher(Protocol):
@@ -154,7 +158,7 @@ def launcher_for(
         return _nodes_launcher(host, patience=patience, history=history)
     shell = shell or shell_for(host)
     if host.launcher == "attach":
-        return AttachLauncher(host, shell, patience=patience, history=history)
+        return AttachLauncher(_place(host, shell, patience, history))
     started = starter_for(host, shell, patience=patience, history=history)
     return GuardedLauncher(host, shell, started)
 
@@ -187,18 +191,35 @@ def starter_for(
     history: Mapping[str, float] | None = None,
 ) -> Starter:
     """Make the bare launcher that starts servers on a host, without what surrounds a launch."""
+    place = _place(host, shell, patience, history)
     match host.launcher:
         case "process":
-            return ProcessLauncher(host, shell, patience=patience, history=history)
+            return ProcessLauncher(place)
         case "systemd":
-            return SystemdLauncher(host, shell, patience=patience, history=history)
+            return SystemdLauncher(place)
         case "docker":
-            return DockerLauncher(host, shell, patience=patience, history=history)
+            return DockerLauncher(place)
         case "attach" | "slurm" as name:
             raise InputError(
                 f"launcher {name!r} of host {host.name!r} starts no server",
                 hint="launchers that do: process, systemd, docker",
             )
+
+
+def _place(
+    host: Host, shell: Shell, patience: Patience | None, history: Mapping[str, float] | None
+) -> Place:
+    return Place(host=host, shell=shell, patience=patience or _patience(host), history=history)
+
+
+def _patience(host: Host) -> Patience:
+    match host.launcher:
+        case "attach":
+            return Patience(load_timeout_s=min(ATTACH_S, host.load_timeout_s))
+        case "process":
+            return Patience(load_timeout_s=host.load_timeout_s)
+        case "systemd" | "docker" | "slurm":  # each look runs a command there
+            return Patience(load_timeout_s=host.load_timeout_s, poll_s=0.5)
 
 
 def shell_for(host: Host) -> Shell:

@@ -19,7 +19,7 @@ from specbench.launchers.host import (
     wait_until_free,
 )
 from specbench.launchers.packages import VARIABLE, sees
-from specbench.launchers.service import Patience, RunningService
+from specbench.launchers.service import RunningService
 from specbench.launchers.serving import Place, serving, write_launch
 from specbench.model.host import Host
 from specbench.model.plan import LaunchSpec
@@ -32,18 +32,10 @@ READ_BYTES = 4 * 2**20
 class ProcessLauncher:
     """Start a server as a process of its own session; end it with everything that it started."""
 
-    def __init__(
-        self,
-        host: Host,
-        shell: Shell,
-        *,
-        patience: Patience | None = None,
-        history: Mapping[str, float] | None = None,
-    ) -> None:
-        self.host = host
-        self._shell = shell
-        self._patience = patience or Patience(load_timeout_s=host.load_timeout_s)
-        self._history = history
+    def __init__(self, place: Place) -> None:
+        self.host = place.host
+        self._shell = place.shell
+        self._place = place
 
     @contextlib.contextmanager
     def running(self, spec: LaunchSpec, block_dir: Path) -> Iterator[RunningService]:
@@ -57,8 +49,7 @@ class ProcessLauncher:
         self.restore()
         require_free_port(self._shell, self.host, launch.address)
         process = self._start(launch, block_dir.resolve(), label=spec.fingerprint)
-        place = Place(host=self.host, shell=self._shell, block_dir=block_dir)
-        with serving(place, spec, process, self._patience, self._history) as service:
+        with serving(self._place, spec, block_dir, process) as service:
             yield service
         if not service.kept:
             self._forget(launch.address)

@@ -18,11 +18,16 @@ from specbench.remote.shell import Shell
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a service runs and where its files go. `mirror` copies its log into the recording."""
+    """A host that a launcher works on, and how long to wait for what there.
+
+    `history` gives the seconds that each phase of a load took before on this host and model.
+    `mirror` copies a service's log into the recording.
+    """
 
     host: Host
     shell: Shell
-    block_dir: Path
+    patience: Patience
+    history: Mapping[str, float] | None = None
 
     @property
     def mirror(self) -> bool:
@@ -37,11 +42,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 @contextlib.contextmanager
 def serving(
-    place: Place,
-    spec: LaunchSpec,
-    process: OwnProcess,
-    patience: Patience,
-    history: Mapping[str, float] | None,
+    place: Place, spec: LaunchSpec, block_dir: Path, process: OwnProcess
 ) -> Iterator[RunningService]:
     """Hand out a started process as a service; on leaving, stop it and wait for its port.
 
@@ -60,11 +61,11 @@ def serving(
             url=url,
             process=process,
             client=client,
-            block_dir=place.block_dir,
+            block_dir=block_dir,
             mirror=place.mirror,
             tunnelled=place.tunnelled,
-            patience=patience,
-            history=history,
+            patience=place.patience,
+            history=place.history,
         )
         # An error on the way out must not hide the one that led here.
         guard: contextlib.AbstractContextManager[None] = contextlib.suppress(HostError)

@@ -5,7 +5,7 @@ import json
 import posixpath
 import shlex
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -14,7 +14,7 @@ from specbench.errors import HostError, InputError, LoadFailed
 from specbench.launchers.command import Launch, address_of, render
 from specbench.launchers.host import STATE_DIR, holders_of, require_free_port, wait_until_free
 from specbench.launchers.packages import VARIABLE, sees
-from specbench.launchers.service import Patience, RunningService
+from specbench.launchers.service import RunningService
 from specbench.launchers.serving import Place, serving, write_launch
 from specbench.launchers.systemctl import Unit, UnitState
 from specbench.launchers.unit_file import render_drop_in
@@ -35,24 +35,17 @@ class SystemdLauncher:
     of specbench.
     """
 
-    def __init__(
-        self,
-        host: Host,
-        shell: Shell,
-        *,
-        patience: Patience | None = None,
-        history: Mapping[str, float] | None = None,
-    ) -> None:
+    def __init__(self, place: Place) -> None:
+        host = place.host
         if not host.unit:
             raise InputError(
                 f"host {host.name!r} has launcher: systemd and no unit",
                 hint="name the unit to run servers in: unit: sglang-bench.service",
             )
         self.host = host
-        self._shell = shell
-        self._unit = Unit(shell, host.unit, user=host.user_unit)
-        self._patience = patience or Patience(load_timeout_s=host.load_timeout_s, poll_s=0.5)
-        self._history = history
+        self._shell = place.shell
+        self._place = place
+        self._unit = Unit(place.shell, host.unit, user=host.user_unit)
 
     @contextlib.contextmanager
     def running(self, spec: LaunchSpec, block_dir: Path) -> Iterator[RunningService]:
@@ -68,8 +61,7 @@ class SystemdLauncher:
         with self._changed(launch, before, block_dir, lambda: any(s.kept for s in held)):
             require_free_port(self._shell, self.host, launch.address)
             process = self._start()
-            place = Place(host=self.host, shell=self._shell, block_dir=block_dir)
-            with serving(place, spec, process, self._patience, self._history) as service:
+            with serving(self._place, spec, block_dir, process) as service:
                 held.append(service)
                 yield service
 

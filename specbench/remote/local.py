@@ -6,17 +6,16 @@ import selectors
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from specbench.errors import HostError
+from specbench.remote.lines import FollowedLines
 from specbench.remote.shell import (
     OUTPUT_LIMIT,
     CommandTimedOut,
     Completed,
     FileMissing,
-    cut_line,
     quote,
 )
 
@@ -60,11 +59,11 @@ class LocalShell:
         )
 
     @contextlib.contextmanager
-    def follow(self, argv: Sequence[str]) -> Iterator["LocalLines"]:
+    def follow(self, argv: Sequence[str]) -> Iterator[FollowedLines]:
         """Start a command and read its output by lines; its group is killed on leaving."""
         process = self._start(argv, None, stderr=subprocess.STDOUT)
         try:
-            yield LocalLines(process)
+            yield FollowedLines(ChildOutput(process))
         finally:
             _end_group(process)
 
@@ -134,13 +133,11 @@ class LocalShell:
             ) from error
 
 
-class LocalLines:
-    """Lines of a child's output, read without a thread."""
+class ChildOutput:
+    """The output of a child, whose input is closed."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
-        self._buffer = bytearray()
-        self._ended = False
         if process.stdin is not None:
             process.stdin.close()
         assert process.stdout is not None  # noqa: S101 - it was asked for as a pipe
@@ -149,43 +146,19 @@ class LocalLines:
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._handle, selectors.EVENT_READ)
 
-    @property
-    def status(self) -> int | None:
-        """The exit status once the output has ended."""
-        return self._process.poll() if self._ended and not self._buffer else None
-
-    def __iter__(self) -> Iterator[str]:
-        """Yield lines until the command ends."""
-        while not (self._ended and not self._buffer):
-            line = self.poll(1.0)
-            if line is not None:
-                yield line
-
-    def poll(self, timeout_s: float) -> str | None:
-        """Return the next line, or None when none came in time or the command has ended."""
-        deadline = time.monotonic() + timeout_s
-        while True:
-            newline = self._buffer.find(b"\n")
-            if newline >= 0 or (self._ended and self._buffer):
-                return self._take(newline)
-            left = deadline - time.monotonic()
-            if self._ended or left <= 0 or not self._selector.select(left):
-                return None
-            self._fill()
-
-    def _take(self, newline: int) -> str:
-        end = newline if newline >= 0 else len(self._buffer)
-        line = cut_line(bytes(self._buffer[:end]).decode(errors="replace").rstrip("\r"))
-        del self._buffer[: end + 1]
-        return line
-
-    def _fill(self) -> None:
+    def read(self, timeout_s: float) -> bytes | None:
+        """Return the next bytes, empty at the end; None when none came in time."""
+        if not self._selector.select(timeout_s):
+            return None
         piece = os.read(self._handle, 65536)
         if not piece:
-            self._ended = True
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(5.0)
-        self._buffer += piece
+        return piece
+
+    def status(self) -> int | None:
+        """Return the exit status, or minus the signal."""
+        return self._process.poll()
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:

@@ -139,8 +139,3 @@ def quote(argv: Sequence[str], env: Mapping[str, str] | None = None) -> str:
         raise HostError("a command holds a NUL character", hint="remove it from the matrix")
     assignments = [f"{name}={shlex.quote(value)}" for name, value in (env or {}).items()]
     return " ".join([*assignments, shlex.join(argv)])
-
-
-def cut_line(line: str) -> str:
-    """Shorten an endless line to LINE_LIMIT characters."""
-    return line if len(line) <= LINE_LIMIT else line[:LINE_LIMIT] + " [...]"

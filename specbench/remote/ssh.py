@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from specbench.errors import HostError
 from specbench.remote.endpoint import Endpoint
+from specbench.remote.lines import FollowedLines
 from specbench.remote.shell import (
     OUTPUT_LIMIT,
     CommandTimedOut,
     Completed,
     FileMissing,
-    cut_line,
     quote,
 )
 from specbench.remote.tunnel import Tunnel
@@ -69,14 +69,14 @@ class SshShell:
             raise self._lost(f"while it ran {line}")
         return Completed(
             argv=tuple(argv),
-            status=128 - status if 128 < status < 160 else status,
+            status=_signal_or(status),
             stdout=outputs[0][:OUTPUT_LIMIT].decode(errors="replace"),
             stderr=outputs[1][:OUTPUT_LIMIT].decode(errors="replace"),
             truncated=max(map(len, outputs)) > OUTPUT_LIMIT,
         )
 
     @contextlib.contextmanager
-    def follow(self, argv: Sequence[str]) -> Iterator["SshLines"]:
+    def follow(self, argv: Sequence[str]) -> Iterator[FollowedLines]:
         """Start a command and read its output by lines.
 
         The command has a process group of its own on the host, which is killed when the channel's
@@ -88,7 +88,7 @@ class SshShell:
             "{ cat <&3; kill -s KILL -- -$p; } >/dev/null 2>&1 & wait $p"
         )
         with self._channel(quote(["sh", "-c", script])) as channel:
-            yield SshLines(channel)
+            yield FollowedLines(ChannelOutput(channel))
 
     def read_file(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
         """Read a file from a byte offset."""
@@ -312,57 +312,32 @@ class SshShell:
         )
 
 
-class SshLines:
-    """Lines of a remote command's output."""
+class ChannelOutput:
+    """The output of a remote command."""
 
     def __init__(self, channel: "paramiko.Channel") -> None:
         self._channel = channel
-        self._buffer = bytearray()
-        self._ended = False
 
-    @property
-    def status(self) -> int | None:
-        """The exit status once the output has ended."""
-        if not self._ended or self._buffer:
-            return None
-        status = self._channel.recv_exit_status() if self._channel.exit_status_ready() else -1
-        return 128 - status if 128 < status < 160 else status
-
-    def __iter__(self) -> Iterator[str]:
-        """Yield lines until the command ends."""
-        while not (self._ended and not self._buffer):
-            line = self.poll(1.0)
-            if line is not None:
-                yield line
-
-    def poll(self, timeout_s: float) -> str | None:
-        """Return the next line, or None when none came in time or the command has ended."""
-        deadline = time.monotonic() + timeout_s
-        while True:
-            newline = self._buffer.find(b"\n")
-            if newline >= 0 or (self._ended and self._buffer):
-                return self._take(newline)
-            left = deadline - time.monotonic()
-            if self._ended or left <= 0:
-                return None
-            self._fill(left)
-
-    def _take(self, newline: int) -> str:
-        end = newline if newline >= 0 else len(self._buffer)
-        line = cut_line(bytes(self._buffer[:end]).decode(errors="replace").rstrip("\r"))
-        del self._buffer[: end + 1]
-        return line
-
-    def _fill(self, timeout_s: float) -> None:
+    def read(self, timeout_s: float) -> bytes | None:
+        """Return the next bytes, empty at the end; None when none came in time."""
         self._channel.settimeout(timeout_s)
         try:
             piece = self._channel.recv(PIECE)
         except TimeoutError:
-            return
+            return None
         if not piece:
-            self._ended = True
             self._channel.status_event.wait(5.0)
-        self._buffer += piece
+        return piece
+
+    def status(self) -> int | None:
+        """Return the exit status, -1 where the connection ended without one."""
+        status = self._channel.recv_exit_status() if self._channel.exit_status_ready() else -1
+        return _signal_or(status)
+
+
+def _signal_or(status: int) -> int:
+    """Read the convention of shells: 128 + n is the signal n."""
+    return 128 - status if 128 < status < 160 else status
 
 
 def _require_size(size: int | None, content: bytes) -> None:

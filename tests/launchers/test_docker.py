@@ -6,7 +6,8 @@ import pytest
 from specbench.errors import HostError, InputError
 from specbench.launchers import launcher_for
 from specbench.launchers.command import Address, Launch
-from specbench.launchers.docker import ContainerLog, DockerLauncher, cli_of, run_arguments
+from specbench.launchers.docker import ContainerLog, cli_of, run_arguments
+from specbench.launchers.launcher import starter_for
 from specbench.model.host import Host
 from tests.launchers.scripted import ScriptedShell
 
@@ -54,7 +55,7 @@ def test_a_container_of_somebody_else_is_never_touched() -> None:
     shell = ScriptedShell({"docker inspect": (0, '{"other": "1"}\n', "")})
 
     with pytest.raises(HostError, match="that specbench did not start"):
-        DockerLauncher(HOST, shell).restore()
+        starter_for(HOST, shell).restore()
 
     assert not any("rm" in line.split() for line in shell.asked)
 
@@ -63,7 +64,7 @@ def test_a_container_left_by_specbench_is_removed() -> None:
     answers = {"docker inspect": (0, '{"specbench": "1"}\n', ""), "docker rm": (0, "", "")}
     shell = ScriptedShell(answers)
 
-    assert DockerLauncher(HOST, shell).restore() == ("removed the container specbench-30000",)
+    assert starter_for(HOST, shell).restore() == ("removed the container specbench-30000",)
     assert "docker rm --force specbench-30000" in shell.asked
 
 
