@@ -1,11 +1,14 @@
 """Each known mistake, planted in a recording, is found and named; a clean run has none."""
 
+import math
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
 import pytest
 
+from specbench.report import plots
 from specbench.report.checklist import PITFALLS, Item, operating, review
 from specbench.report.checklist.answer import Case
 from specbench.report.evidence import Evidence
@@ -17,7 +20,8 @@ Rows = list[dict[str, Any]]
 Plant = Callable[[], Evidence]
 
 EXCLUDED_BY_CONSTRUCTION = frozenset({"C10", "C12"})
-"""The report itself cannot make these: no accept rate is shown, nothing is extrapolated."""
+"""The report itself cannot make these: no accept rate is shown, nothing is extrapolated.
+Tests below say so."""
 
 
 def _rows() -> Rows:
@@ -182,6 +186,30 @@ def _found(evidence: Evidence) -> dict[str, Item]:
 
 def test_every_pitfall_of_the_checklist_is_planted_or_impossible_by_construction() -> None:
     assert set(PLANTS) | EXCLUDED_BY_CONSTRUCTION == {pitfall.id for pitfall in PITFALLS}
+
+
+def test_no_rate_of_accepted_proposals_is_shown_so_that_trees_and_chains_cannot_be_mixed() -> None:
+    findings = compose(clean())
+    shown = [
+        findings.text(),
+        *(head for s in findings.sections for t in s.tables for head in t.heads),
+    ]
+    drawn = [plots.accept_len(clean()), plots.acceptance_by_position(clean())]
+    shown += [label for axes in drawn for label in (axes.get_ylabel(), axes.get_xlabel())]
+
+    assert not [text for text in shown if re.search(r"accept\w* rate|of proposed|per propos", text)]
+
+
+@pytest.mark.parametrize("plot", [plots.throughput, plots.per_user, plots.speedup])
+def test_curves_go_through_measured_loads_and_never_beyond_them(plot: Callable[..., Any]) -> None:
+    axes = plot(clean(), where={"temperature": 1.0})
+
+    drawn = [
+        float(x) for line in axes.get_lines() for x in line.get_xdata() if len(line.get_xdata()) > 2
+    ]
+    assert drawn
+    assert {min((1, 8, 64), key=lambda load: abs(math.log2(x / load))) for x in drawn} == {1, 8, 64}
+    assert all(min(abs(math.log2(x / load)) for load in (1, 8, 64)) < 0.2 for x in drawn)
 
 
 def test_a_clean_run_has_nothing_found_and_nothing_unjudged() -> None:
