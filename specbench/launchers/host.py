@@ -79,6 +79,14 @@ def _program(module: ModuleType, request: dict[str, Any]) -> str:
     return f"{source}\nmain(json.loads({json.dumps(json.dumps(request))}))\n"
 
 
+def boot_id(shell: Shell) -> str | None:
+    """Name the present boot of the host; None where it does not tell, or cannot be reached."""
+    try:
+        return shell.read_file("/proc/sys/kernel/random/boot_id").decode(errors="replace").strip()
+    except HostError:
+        return None
+
+
 def owner_of(host: Host) -> dict[str, Any] | None:
     """Name the process whose end must end the server: this one, if it runs on the same machine."""
     if not host.is_local:

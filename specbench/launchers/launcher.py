@@ -15,7 +15,7 @@ from specbench.launchers.command import render
 from specbench.launchers.deploy import code_hash, deployed, restore
 from specbench.launchers.docker import DockerLauncher
 from specbench.launchers.gpus import describe, list_processes, wait_for_memory
-from specbench.launchers.host import facts_of
+from specbench.launchers.host import boot_id, facts_of
 from specbench.launchers.nodes import NodesLauncher
 from specbench.launchers.packages import VARIABLE, path_with, require_first
 from specbench.launchers.preflight import FlagCheck
@@ -105,13 +105,14 @@ class GuardedLauncher:
             spec = self._with_packages(spec, libraries)
             launch = render(self.host, spec)
             self._flags.require(launch)
-            foreign = list_processes(self._shell)
+            foreign, boot = list_processes(self._shell), boot_id(self._shell)
             facts = facts_of(self._shell, self.host, launch)
             with self._launcher.running(spec, block_dir) as service:
                 held.append(service)
                 service.host_facts, service.code_hash = facts, code_hash(placed)
                 service.lock = f"held by {getpass.getuser()}" if self._lock else None
                 service.libraries = tuple(libraries)
+                service.was_rebooted = lambda: boot_id(self._shell) not in {None, boot}
                 service.note(*left, *describe(foreign))
                 if foreign:
                     service.flag("foreign_load")

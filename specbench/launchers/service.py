@@ -82,6 +82,7 @@ class RunningService:
         self.lock: str | None = None
         self.libraries: tuple[str, ...] = ()
         self.kept = False
+        self.was_rebooted: Callable[[], bool] = lambda: False
         self._look_elsewhere: Callable[[], LoadFailure | None] = lambda: None
 
     def until_ready(self) -> Iterator[LoadProgress]:
@@ -148,6 +149,11 @@ class RunningService:
             return self._look_elsewhere()
         own = self._book.diagnose(exit_status=status)
         return self._blamed(own) if own else None
+
+    @property
+    def is_out_of_reach(self) -> bool:
+        """Whether the host did not answer the last look: whether the server lives is not known."""
+        return self._unreachable_since is not None
 
     def flush(self) -> bool:
         """Empty the prefix cache and reset the server's accept statistics; False if it refused."""
@@ -317,6 +323,13 @@ class RunningService:
 
     def _blamed(self, own: LoadFailure) -> LoadFailure:
         """Prefer what another node says, where this one seems to have ended only with it."""
+        if own.pattern in CONSEQUENCES and self.was_rebooted():
+            return LoadFailure(
+                pattern="host_rebooted",
+                cause="the host was rebooted while the server ran",
+                hint="see why in the host's log of the boot before: journalctl --boot=-1",
+                evidence=own.evidence,
+            )
         elsewhere = self._look_elsewhere() if own.pattern in CONSEQUENCES else None
         return elsewhere if elsewhere and elsewhere.pattern not in CONSEQUENCES else own
 

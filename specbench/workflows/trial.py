@@ -147,11 +147,23 @@ def _drive(
                         return None, death
     except HostError:
         # nothing ever answered: the server's own log says why, if it died
-        death = service.check()
+        death = _death(bench, service)
         if death is None:
             raise
         return None, death
-    return report, service.check()
+    return report, _death(bench, service)
+
+
+def _death(bench: Bench, service: "RunningService") -> LoadFailure | None:
+    """Look whether the server lives; where its host is out of reach, wait until that is known.
+
+    A trial must not blame its requests for a reboot, nor the next one begin before it is over.
+    """
+    death = service.check()
+    while death is None and service.is_out_of_reach and not bench.stopped():
+        time.sleep(CHECK_EVERY_S)
+        death = service.check()
+    return death
 
 
 def _sealed(

@@ -222,7 +222,7 @@ def test_a_power_cut_is_noticed_when_the_host_is_back(
     found = measured()
     launcher.close()
 
-    assert found[0].pattern == "exited"
+    assert found[0].pattern == "host_rebooted"
     assert "zz-specbench" not in state_of(machine)
 
 

@@ -59,6 +59,10 @@ class FakeService:
     def check(self) -> LoadFailure | None:
         return self._lab.death()
 
+    @property
+    def is_out_of_reach(self) -> bool:
+        return self._lab.out_of_reach()
+
     def flush(self) -> bool:
         return True
 
@@ -108,6 +112,7 @@ class FakeLab:
         self.death: Callable[[], LoadFailure | None] = lambda: None
         self.records: Callable[[DriveJob], list[RequestRecord]] = answered
         self.unreachable = False
+        self.out_of_reach: Callable[[], bool] = lambda: False
         self.gpus: GpuSummary | None = None
         self.host: HostSummary | None = None
         self.document = VerdictDocument(

@@ -18,6 +18,7 @@ from specbench.model.load import Closed, DriveJob, RequestRecord
 from specbench.model.telemetry import GpuSummary, HostSummary
 from specbench.model.verdict import VerdictDocument
 from specbench.recording import Recording, Writer
+from specbench.workflows import trial
 from specbench.workflows.lab import Lab
 from specbench.workflows.opening import open_recording
 from specbench.workflows.prepare import RunOptions, prepare
@@ -318,6 +319,22 @@ def test_verdicts_alone_launch_only_speculative_servers(options: RunOptions) -> 
 
     assert [line for line in fake.log if line.startswith("start")] == ["start dflash"]
     assert finished.measured == 1
+
+
+def test_a_trial_waits_for_a_host_out_of_reach_before_it_blames_its_requests(
+    options: RunOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial, "CHECK_EVERY_S", 0.0)
+    fake = FakeLab()
+    looks = iter([None, None, OOM])
+    reach = iter([True, True])
+    fake.death = lambda: next(looks, None)
+    fake.out_of_reach = lambda: next(reach, False)
+
+    run(options, fake.lab())
+
+    first = open_recording(options.results).sealed[0]
+    assert (first.status, first.reason) == ("failed", "the server died: CUDA out of memory")
 
 
 def test_what_the_host_did_is_in_columns_and_much_of_it_by_others_a_flag(
