@@ -19,7 +19,7 @@ from specbench.sglang.constraints import invalid_reason
 from specbench.workflows.history import Past
 from specbench.workflows.isolate import Case, IsolateEvent, Probe, Probed, Settings, isolate
 from specbench.workflows.lab import Lab
-from specbench.workflows.prepare import with_file_hashes
+from specbench.workflows.prepare import with_file_hashes, with_pinned_files
 from specbench.workflows.probes import Bench, ProbeKind, probe_kind
 
 WEIGHTS = {
@@ -52,7 +52,7 @@ def isolate_matrix(options: IsolateOptions, lab: Lab) -> Generator[IsolateEvent,
         HostError: the host cannot be used.
     """
     matrix = with_file_hashes(config.read_matrix(options.matrix))
-    host = config.read_hosts(options.hosts)[matrix.hosts[0]]
+    host = with_pinned_files(config.read_hosts(options.hosts)[matrix.hosts[0]])
     good, bad = (_server(matrix, text, side) for side, text in
                  (("--good", options.good), ("--bad", options.bad)))  # fmt: skip
     past = Past(options.results)

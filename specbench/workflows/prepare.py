@@ -69,7 +69,7 @@ def prepare(options: RunOptions) -> Prepared:
     if options.verdicts_only:
         matrix = msgspec.structs.replace(matrix, verify=options.verdicts_only)
     hosts = {
-        name: _with_pinned_files(name, host, matrix)
+        name: with_pinned_files(host) if name in matrix.hosts else host
         for name, host in config.read_hosts(options.hosts).items()
     }
     datasets = config.read_datasets(matrix)
@@ -122,12 +122,11 @@ def with_file_hashes(matrix: Matrix) -> Matrix:
     return msgspec.structs.replace(matrix, files=files, file_hashes=hashes)
 
 
-def _with_pinned_files(name: str, host: Host, matrix: Matrix) -> Host:
-    """Pin the revisions of a host that is used: every launch there serves the same code."""
-    if name not in matrix.hosts:
-        return host
-    files = config.pin_files(host.files, where=f"files of host {name!r}")
-    return msgspec.structs.replace(host, files=files)
+def with_pinned_files(host: Host) -> Host:
+    """Pin the revisions of a host and its nodes: every launch there serves the same code."""
+    files = config.pin_files(host.files, where=f"files of host {host.name!r}")
+    nodes = tuple(with_pinned_files(node) for node in host.node_hosts)
+    return msgspec.structs.replace(host, files=files, node_hosts=nodes)
 
 
 def open_writer(prepared: Prepared) -> Writer:

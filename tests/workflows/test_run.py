@@ -23,6 +23,7 @@ from specbench.workflows.lab import Lab
 from specbench.workflows.opening import open_recording
 from specbench.workflows.prepare import RunOptions, prepare
 from specbench.workflows.run import run_matrix
+from tests.launchers.tinyserve import commit, git, repository
 from tests.workflows.fakes import MATRIX, OOM, FakeLab, refused
 
 
@@ -319,6 +320,28 @@ def test_verdicts_alone_launch_only_speculative_servers(options: RunOptions) -> 
 
     assert [line for line in fake.log if line.startswith("start")] == ["start dflash"]
     assert finished.measured == 1
+
+
+@pytest.mark.parametrize("place", ["matrix", "host"])
+def test_a_branch_that_moved_is_other_code_and_the_commit_served_is_in_the_recording(
+    options: RunOptions, tmp_path: Path, place: str
+) -> None:
+    url = f"git+file://{repository(tmp_path / 'r', 'one')}"
+    entry = f"files: ['{url}@main#subdirectory=python']"
+    hosts = tmp_path / "hosts.yaml"
+    hosts.write_text(f"hosts: {{local: {{{entry if place == 'host' else ''}}}}}\n")
+    options.matrix.write_text(MATRIX + (f"{entry}\n" if place == "matrix" else ""))
+    asked = replace(options, hosts=hosts)
+    head = git(tmp_path / "r", "rev-parse", "HEAD")
+
+    run(asked, FakeLab().lab())
+    same = prepare(asked).plan
+    commit(tmp_path / "r", "two")
+    moved = prepare(asked).plan
+
+    assert not any(reason.will_run for reason in same.reasons)
+    assert {reason.reason for reason in moved.reasons} == {"changed since: files"}
+    assert head in (open_recording(options.results).path / "manifest.json").read_text()
 
 
 def test_a_trial_waits_for_a_host_out_of_reach_before_it_blames_its_requests(
