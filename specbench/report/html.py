@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import re
+from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
@@ -105,15 +106,23 @@ def anchors(chapter: Chapter) -> frozenset[str]:
     return frozenset(keys)
 
 
-def links(statement: Statement, known: frozenset[str]) -> list[tuple[str, str]]:
-    """Give (anchor, name) of the first rows that a statement rests on and the page shows."""
+@dataclass(frozen=True, kw_only=True)
+class Links:
+    """The rows that a statement rests on and the page shows: the first ones, and how many more."""
+
+    first: tuple[tuple[str, str], ...]
+    more: int
+
+
+def links(statement: Statement, known: frozenset[str]) -> Links:
+    """Give (anchor, name) of the rows that a statement rests on, as far as the page shows them."""
     found = []
     for row in statement.rows:
         for key in (row, f"block-{row}", f"pair-{row}"):
             if key in known:
                 found.append((anchor(key), row[:8] if _HASH.fullmatch(row) else row))
                 break
-    return found[:MAX_LINKS]
+    return Links(first=tuple(found[:MAX_LINKS]), more=max(0, len(found) - MAX_LINKS))
 
 
 def inline_svg(picture: Picture, prefix: str) -> Markup:

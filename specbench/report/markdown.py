@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from specbench.report.dossier import Chapter, Dossier
-from specbench.report.html import anchor, anchors, clean, links, shown
+from specbench.report.html import Links, anchor, anchors, clean, links, shown
 from specbench.report.statements import Section, Statement, Table
 
 KINDS = {
@@ -82,10 +82,9 @@ def _section(section: Section, chapter: Chapter, level: str) -> Iterator[str]:
         yield from _table(table, chapter.prefix)
 
 
-def _statement(one: Statement, prefix: str, targets: list[tuple[str, str]]) -> Iterator[str]:
-    rests = ", ".join(f"[{escape(name)}](#{prefix}{target})" for target, name in targets)
-    more = len(one.rows) - len(targets)
-    also = f" and {more} more" if targets and more > 0 else ""
+def _statement(one: Statement, prefix: str, targets: Links) -> Iterator[str]:
+    rests = ", ".join(f"[{escape(name)}](#{prefix}{target})" for target, name in targets.first)
+    also = f" and {targets.more} more" if targets.more else ""
     yield f"- {KINDS[one.kind]}{escape(one.text)}" + (f" ({rests}{also})" if rests else "")
     if one.details:
         content = [clean(line).replace("\n", " ") for line in one.details]

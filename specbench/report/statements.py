@@ -72,7 +72,7 @@ class Findings:
 
 def listed(names: Sequence[str], *, most: int = 6) -> str:
     """Join names for a sentence, saying how many were left out; names with commas by semicolons."""
-    shown = ("; " if any("," in name for name in names) else ", ").join(names[:most])
+    shown = ("; " if any(", " in name for name in names) else ", ").join(names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from specbench.report import plots
-from specbench.report.checklist import PITFALLS, Item, operating, review
+from specbench.report.checklist import PITFALLS, Item, accepting, operating, review
 from specbench.report.checklist.answer import Case
 from specbench.report.evidence import Evidence
 from specbench.report.findings import compose
@@ -236,6 +236,14 @@ def test_a_host_without_gpus_is_judged_by_what_others_used_of_its_processors() -
 
     assert [answer.state for answer in answers] == ["excluded", "cannot tell"]
     assert "others used at most 3.00 % of the processors" in answers[0].how
+
+
+@pytest.mark.parametrize(("excess", "state"), [(40.0, "found"), (-26.0, "excluded")])
+def test_only_too_many_first_choices_speak_of_greedy_decoding(excess: float, state: str) -> None:
+    sampled = CLAIMS[1] | {"verdict": "violated", "effect": {"excess_greedy_pct": excess}}
+    evidence = clean(_rows(), verdicts=[verdict("ddtree", claims=[CLAIMS[1], sampled])])
+
+    assert accepting.really_sampled(Case(evidence=evidence, pairs=[])).state == state
 
 
 def test_machinery_that_the_algorithm_forces_is_told_as_part_of_the_speed_up() -> None:

@@ -1,6 +1,8 @@
 """Checks of the mistakes in measuring acceptance (M2, M3, M10 to M12, M17, M18)."""
 
 from collections import Counter
+from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 
@@ -18,6 +20,9 @@ from specbench.report.checklist.answer import (
 )
 from specbench.report.evidence import Evidence
 from specbench.report.statements import count, listed
+
+EXCESS_GREEDY_PCT = 5.0
+"""Share of tokens, in percent, beyond which first choices speak of a greedy fallback."""
 
 AGREEMENT = 0.02
 """Relative difference above which two counts of the same thing are said to disagree."""
@@ -63,6 +68,12 @@ def steps_counted(case: Case) -> Answer:
     return excluded("accept_len is 1 + accepted drafts / verify steps, pooled over requests")
 
 
+def _too_greedy(claim: Mapping[str, Any]) -> bool:
+    """Whether a sampled claim was violated by too many first choices, not by too few."""
+    excess = (claim.get("effect") or {}).get("excess_greedy_pct")
+    return (excess is not None and excess > EXCESS_GREEDY_PCT) or "greedy" in str(claim.get("note"))
+
+
 def really_sampled(case: Case) -> Answer:
     """M10: a greedy fallback makes T > 0 greedy."""
     notices = [
@@ -82,8 +93,7 @@ def really_sampled(case: Case) -> Answer:
         claim.get("name", "")
         for document in case.evidence.verdicts
         for claim in document.get("claims", [])
-        if claim.get("verdict") == "violated"
-        and "greedy" in f"{claim.get('effect')}{claim.get('note')}"
+        if claim.get("verdict") == "violated" and _too_greedy(claim)
     ]
     if violated:
         return found(f"excess greedy tokens above temperature 0: {listed(violated)}")

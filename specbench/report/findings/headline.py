@@ -59,15 +59,15 @@ def _verdicts(evidence: Evidence) -> Iterator[Statement]:
         names.setdefault(str(document.get("verdict")), []).append(server_of(document))
     yield from _violated(evidence)
     for verdict, text in (
-        ("holds", "Lossless within the stated resolution: {}."),
-        ("inconclusive", "Losslessness is not decided: {}."),
+        ("holds", "Lossless within the stated resolution: {}"),
+        ("inconclusive", "Losslessness is not decided: {}"),
     ):
         if verdict in names:
             servers = list(dict.fromkeys(names[verdict]))
             yield Statement(
                 kind=KINDS.get(verdict, "withheld"),
                 text=text.format(listed(servers))
-                + f" (n = {count(len(names[verdict]), 'verdict')}; see Is it lossless?)",
+                + f" (n = {count(len(names[verdict]), 'verdict')}; see Is it lossless?).",
             )
     if not evidence.verdicts:
         yield Statement(

@@ -72,6 +72,8 @@ def _of_document(document: dict[str, Any], evidence: Evidence) -> Iterator[State
         rows=_rows(document),
     )
     yield from _causes(server, document, evidence)
+    witnesses = list(_witnesses(server, document))
+    yield from witnesses[:1]  # the shortest way to see it, before the claims one by one
     for claim in claims:
         if claim.get("verdict") == "violated":
             yield Statement(
@@ -79,7 +81,7 @@ def _of_document(document: dict[str, Any], evidence: Evidence) -> Iterator[State
                 text=_violation(server, claim),
                 rows=_rows(document),
             )
-    yield from _witnesses(server, document)
+    yield from witnesses[1:]
     for finding in document.get("integrity", []):
         yield Statement(
             kind="doubt",
