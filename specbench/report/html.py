@@ -86,7 +86,7 @@ def shown(value: Any) -> str:
     """Write a table cell; what was not measured is a dash."""
     if value is None or value == "":
         return ABSENT
-    return clean(show(value)) if isinstance(value, float) else clean(value)
+    return clean(show(value)) if isinstance(value, int | float) else clean(value)
 
 
 def anchor(identifier: str) -> str:

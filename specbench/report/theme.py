@@ -170,12 +170,12 @@ def new_axes(width: float = WIDTH, height: float = HEIGHT) -> Axes:
 
 
 def legend(axes: Axes) -> None:
-    """Put the legend over the axes, where it covers nothing; none for a single line.
+    """Put the legend over the axes, where it covers nothing.
 
     A figure of ours grows by the lines of the legend, so that the axes keep their height.
     """
     handles, labels = axes.get_legend_handles_labels()
-    if len(labels) < 2:
+    if not labels:
         return
     figure = figure_of(axes)
     columns = _columns(labels, figure.get_figwidth() - 0.6)
@@ -191,7 +191,7 @@ def figure_legend(figure: Figure) -> None:
     for axes in figure.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             found.setdefault(str(label), handle)
-    if len(found) > 1:
+    if found:
         columns = _columns(list(found), figure.get_figwidth() - 0.3)
         figure.legend(
             list(found.values()), list(found), loc="outside upper left", ncols=columns, **_SPACING

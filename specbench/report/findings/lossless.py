@@ -143,11 +143,13 @@ def _violation(server: str, claim: dict[str, Any]) -> str:
     temperature = plain(claim.get("temperature"))
     at = [f"temperature {temperature}"] if temperature is not None else []
     at.append(f"concurrency {claim.get('concurrency')}")
+    sure = " The tokens that came again convict; the share is an estimate."
     return (
         f"{server}: `{claim.get('name')}` is violated at {', '.join(at)}:"
         f" {effects or note or 'no effect was recorded'}{p}"
         f" (n = {int(claim.get('n_tokens') or 0):,} tokens, {claim.get('method')})."
-        f"{f' {note}.' if effects and note else ''}{gap}"
+        f"{f' {note}.' if effects and note else ''}"
+        f"{sure if effects and convictions.REPRODUCED in note else ''}{gap}"
     )
 
 
