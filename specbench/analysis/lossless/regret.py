@@ -97,6 +97,27 @@ def penalised_regret(
     return exact, stale
 
 
+def last_tokens_regret(tokens: ScoredTokens, penalty: float) -> Floats:
+    """Regret under a frequency penalty that counts only the last token of each finished round.
+
+    SGLang (0.5.23) does so under speculation: before a verify step it adds the last output token to
+    the counts, and none of the accepted drafts before it. The newest count may be one round late.
+    Infinite where the stream does not show the rounds.
+    """
+    out = np.full(len(tokens), np.inf)
+    for request in np.unique(tokens.request):
+        rows = np.flatnonzero(tokens.request == request)
+        emitted, place = tokens.token[rows], tokens.position[rows]
+        ends: list[int] = []
+        for k, row in enumerate(rows.tolist()):
+            if tokens.round_index[row] == 0 and k:
+                ends.append(k - 1)
+            if place[k] > 0 and tokens.round_index[row] >= 0:
+                counted = (emitted[ends], emitted[ends[:-1]])
+                out[row] = min(_penalised(tokens, row, penalty, seen) for seen in counted)
+    return out
+
+
 def _penalised(tokens: ScoredTokens, row: int, penalty: float, seen: Ints) -> float:
     counts = (tokens.top_ids[row][:, None] == seen).sum(axis=1)
     best = float(np.nanmax(tokens.top_logp[row] - penalty * counts))

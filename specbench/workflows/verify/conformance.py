@@ -10,7 +10,7 @@ import numpy as np
 from specbench.analysis.lossless import gap
 from specbench.analysis.lossless.counters import disagreements
 from specbench.analysis.lossless.evidence import Evidence
-from specbench.analysis.lossless.regret import penalised_regret
+from specbench.analysis.lossless.regret import last_tokens_regret, penalised_regret
 from specbench.analysis.lossless.tokens import Ints, ScoredTokens
 from specbench.model.verdict import IntegrityFinding, Witness
 from specbench.workflows.verify.session import Session
@@ -20,6 +20,10 @@ _LENGTHS = (1, 2, 3, 5, 7, 8, 13, 17, 31)
 _PENALTY = 2.0
 _SPECIAL = re.compile(r"<[^<>]*>")
 _BIAS = 200.0
+_PENALTY_GAP = (
+    "SGLang's penalties count the last token of a verify step at most, none of its accepted drafts "
+    "(its source: a relaxed version of penalties)"
+)
 
 
 def run_lengths(session: Session) -> Evidence:
@@ -98,13 +102,15 @@ def run_penalties(session: Session) -> Evidence | None:
     tokens, _ = session.ask_and_score(asks)
     soft, verified = session.margins.soft, tokens.position > 0
     exact, stale = penalised_regret(tokens, _PENALTY, _round_starts(tokens))
+    known = session.server.dialect == "sglang" and session.server.speculative
+    late = last_tokens_regret(tokens, _PENALTY) if known else np.full(len(tokens), np.inf)
     doubtful = int(((exact > soft) & verified).sum())
-    unexplained = int(((exact > soft) & (stale > soft) & verified).sum())
+    unexplained = int(((exact > soft) & (np.minimum(stale, late) > soft) & verified).sum())
     ignored = doubtful > 0 and float(tokens.regret[verified].max(initial=0.0)) <= soft
     fails = f"{doubtful} of {len(tokens)} tokens contradict the penalty" if doubtful else ""
     if ignored:
         fails += ", as if none were applied"
-    stale_only = doubtful > 0 and unexplained == 0 and not ignored
+    explained = known and doubtful > 0 and unexplained == 0 and not ignored
     return Evidence(
         name="frequency penalty",
         stage="penalty",
@@ -113,8 +119,8 @@ def run_penalties(session: Session) -> Evidence | None:
         concurrency=session.abreast(count),
         temperature=0.0,
         fails=fails,
-        gap="penalties are stale within a verify block (SGLang)" if stale_only else "",
-        note=f"{unexplained} tokens contradict it even with counts as of the round before",
+        gap=_PENALTY_GAP if explained else "",
+        note=f"{unexplained} tokens contradict it even if accepted drafts are not counted",
     )
 
 

@@ -5,6 +5,7 @@ from specbench.analysis.lossless.regret import (
     Margins,
     audit,
     excess_over_control,
+    last_tokens_regret,
     margins_from_control,
     penalised_regret,
 )
@@ -76,6 +77,29 @@ def test_exact_penalties_leave_no_regret_and_stale_ones_are_explained_by_the_rou
     assert exact.max() == 0
     assert late.max() > 0.5
     assert explained.max() == 0
+
+
+def test_a_server_that_counts_only_the_last_token_of_each_round_is_explained_by_that() -> None:
+    # Rounds of three after the prefill's token: 0 is penalised as often as a round ended with it.
+    top_logp = np.tile(np.log([0.7, 0.3]), (7, 1))
+    token = np.array([0, 1, 1, 1, 0, 0, 0])
+    tokens = ScoredTokens(
+        request=np.zeros(7, np.int64),
+        position=np.arange(7),
+        token=token,
+        logp=top_logp[np.arange(7), token],
+        top_ids=np.tile([0, 1], (7, 1)),
+        top_logp=top_logp,
+        output_logp=np.full(7, np.nan),
+        round_index=np.array([-1, 0, 1, 2, 0, 1, 2]),
+    )
+
+    late = last_tokens_regret(tokens, 2.0)
+    exact, _ = penalised_regret(tokens, 2.0, np.array([0, 0, 0, 0, 1, 1, 1]))
+
+    assert late[1:].max() == 0
+    assert np.isinf(late[0])
+    assert exact.max() > 1
 
 
 def test_joining_keeps_requests_apart() -> None:
