@@ -5,7 +5,7 @@ import time
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -69,11 +69,12 @@ def measure(
     service.flush()
     client = client_facts() | {"load_avg_1min": os.getloadavg()[0]} | _placement(bench.host)
     started_at, clock = utc_now(), time.monotonic()
-    report, death = yield from _drive(bench, trial, service, job, sink)
+    report, failure = yield from _drive(bench, trial, service, job, sink)
+    death = failure if isinstance(failure, LoadFailure) else None
     (draft / "prompts.jsonl").unlink(missing_ok=True)
     sealed = _sealed(
         bench, block, trial, service, client=client, job=job, workload=workload, report=report,
-        death=death, sink=sink, started_at=started_at, duration_s=time.monotonic() - clock,
+        failure=failure, sink=sink, started_at=started_at, duration_s=time.monotonic() - clock,
     )  # fmt: skip
     if report is not None and report.interrupted and death is None:
         return  # the user stopped it: the draft is dropped, and the trial is measured again
@@ -130,9 +131,13 @@ def _warmup(workload: WorkloadOptions, shape: object) -> int:
 
 def _drive(
     bench: Bench, trial: Trial, service: "RunningService", job: DriveJob, sink: Path
-) -> Generator[RunEvent, None, tuple[DriveReport | None, LoadFailure | None]]:
-    """Drive the load and watch the server; returns the report (or None) and the server's death."""
+) -> Generator[RunEvent, None, tuple[DriveReport | None, LoadFailure | str]]:
+    """Drive the load and watch the server.
+
+    Returns the report (or None), and the server's death or why else nothing was measured.
+    """
     report: DriveReport | None = None
+    cut_off = False
     checked = time.monotonic()
     try:
         with closing(bench.lab.drive(bench.host, job, sink)) as drive:
@@ -145,37 +150,45 @@ def _drive(
                     checked = time.monotonic()
                     if death := service.check():
                         return None, death
+                    cut_off = cut_off or service.is_out_of_reach
     except HostError:
         # nothing ever answered: the server's own log says why, if it died
-        death = _death(bench, service)
-        if death is None:
+        failure = _aftermath(bench, service, cut_off=cut_off)
+        if not failure:
             raise
-        return None, death
-    return report, _death(bench, service)
+        return None, failure
+    return report, _aftermath(bench, service, cut_off=cut_off)
 
 
-def _death(bench: Bench, service: "RunningService") -> LoadFailure | None:
-    """Look whether the server lives; where its host is out of reach, wait until that is known.
+def _aftermath(
+    bench: Bench, service: "RunningService", *, cut_off: bool
+) -> LoadFailure | Literal["", "the host was out of reach for a while"]:
+    """Say what became of the server; where its host is out of reach, wait until that is known.
 
-    A trial must not blame its requests for a reboot, nor the next one begin before it is over.
+    A trial must not blame its requests for a reboot, nor the next one begin before it is over. One
+    whose load came through a connection that was gone for a while has measured that.
     """
     death = service.check()
     while death is None and service.is_out_of_reach and not bench.stopped():
+        cut_off = True
         time.sleep(CHECK_EVERY_S)
         death = service.check()
-    return death
+    if death is not None:
+        return death
+    through_it = _placement(bench.host)["drive_from"] == "here"
+    return "the host was out of reach for a while" if cut_off and through_it else ""
 
 
 def _sealed(
     bench: Bench, block: Block, trial: Trial, service: "RunningService", *,
     client: dict[str, Any], job: DriveJob, workload: WorkloadOptions, report: DriveReport | None,
-    death: LoadFailure | None, sink: Path, started_at: str, duration_s: float,
+    failure: LoadFailure | str, sink: Path, started_at: str, duration_s: float,
 ) -> SealedTrial:  # fmt: skip
     row: dict[str, Any] = {}
     flags: tuple[str, ...] = ()
     if report is not None:
         row, flags = _summary(bench, block, trial, service, report, read_requests(sink))
-    status, reason = _outcome(row, death)
+    status, reason = _outcome(row, failure)
     return SealedTrial(
         trial=trial,
         status=status,
@@ -267,9 +280,11 @@ def _placement(host: Host) -> dict[str, Any]:
     return {"drive_from": "here"}
 
 
-def _outcome(row: dict[str, Any], death: LoadFailure | None) -> tuple[Any, str]:
-    if death is not None:
-        return "failed", f"the server died: {death.cause}"
+def _outcome(row: dict[str, Any], failure: LoadFailure | str) -> tuple[Any, str]:
+    if isinstance(failure, LoadFailure):
+        return "failed", f"the server died: {failure.cause}"
+    if failure:
+        return "failed", failure
     asked, failed = row.get("n_requests") or 0, row.get("n_failed") or 0
     if not asked or failed == asked:
         return "failed", f"none of {asked} requests succeeded"

@@ -21,7 +21,7 @@ from tests.testhosts.test_systemd import spec, state_of
 
 pytestmark = pytest.mark.ssh
 
-STEPS = 5
+STEPS = 4
 CLOCK = "/run/specbench-clock"
 LOADING = ("--seconds", str(STEPS))
 # A process that sees another time of day than the kernel's, and the same monotonic clock.

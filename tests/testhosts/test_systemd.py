@@ -192,7 +192,7 @@ def test_a_cut_and_healed_network_interrupts_a_load_and_does_not_end_it(
     launcher = launcher_for(by_systemd, patience=PATIENCE)
     healed = threading.Timer(6.0, machine.heal)
 
-    with launcher.running(spec("slow"), tmp_path) as service:
+    with launcher.running(spec("slow", "--seconds", "6"), tmp_path) as service:
         loading = service.until_ready()
         seen = [next(loading) for _ in range(3)]
         machine.cut()

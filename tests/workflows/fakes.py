@@ -77,7 +77,7 @@ class FakeService:
         self, since_unix_s: float, until_unix_s: float, *, driver_cpus: float | None
     ) -> HostSummary | None:
         assert since_unix_s < until_unix_s
-        assert driver_cpus == 0.0
+        assert driver_cpus == self._lab.driver_cpus
         return self._lab.host
 
 
@@ -115,6 +115,7 @@ class FakeLab:
         self.out_of_reach: Callable[[], bool] = lambda: False
         self.gpus: GpuSummary | None = None
         self.host: HostSummary | None = None
+        self.driver_cpus: float | None = 0.0
         self.document = VerdictDocument(
             verdict="holds",
             claims=[

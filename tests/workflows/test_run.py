@@ -322,6 +322,25 @@ def test_verdicts_alone_launch_only_speculative_servers(options: RunOptions) -> 
     assert finished.measured == 1
 
 
+@pytest.mark.parametrize(("drive_from", "status"), [("here", "failed"), ("host", "ok")])
+def test_a_trial_whose_load_came_over_a_connection_that_was_gone_is_no_measurement(
+    options: RunOptions, monkeypatch: pytest.MonkeyPatch, drive_from: str, status: str
+) -> None:
+    monkeypatch.setattr(trial, "CHECK_EVERY_S", 0.0)
+    hosts = options.matrix.with_name("hosts.yaml")
+    hosts.write_text(f"hosts: {{local: {{address: far, drive_from: {drive_from}}}}}\n")
+    fake = FakeLab()
+    fake.driver_cpus = None if drive_from == "host" else 0.0
+    reach = iter([True, True])
+    fake.out_of_reach = lambda: next(reach, False)
+
+    run(replace(options, hosts=hosts), fake.lab())
+
+    sealed = open_recording(options.results).sealed
+    assert [each.status for each in sealed] == [status, "ok", "ok", "ok"]
+    assert sealed[0].reason == ("the host was out of reach for a while" if status != "ok" else "")
+
+
 @pytest.mark.parametrize("place", ["matrix", "host"])
 def test_a_branch_that_moved_is_other_code_and_the_commit_served_is_in_the_recording(
     options: RunOptions, tmp_path: Path, place: str
