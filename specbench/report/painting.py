@@ -1,5 +1,6 @@
 """Draws the pictures of a report beside its text, in processes of their own where cores allow."""
 
+import gc
 import os
 import signal
 import sys
@@ -49,6 +50,7 @@ def painter(sources: Sequence[Evidence]) -> Iterator[Painter]:
         yield Painter(sources, {})
         return
     theme.darkening()  # here, so that every worker has it
+    gc.freeze()  # the collector shall not walk through, and so copy, what the workers share
     with ProcessPoolExecutor(
         cores, mp_context=get_context("fork"), initializer=_share, initargs=(tuple(sources),)
     ) as pool:
@@ -66,6 +68,7 @@ def painter(sources: Sequence[Evidence]) -> Iterator[Painter]:
             yield Painter(sources, begun)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
+            gc.unfreeze()
 
 
 def _cores() -> int:
