@@ -184,7 +184,7 @@ def checklist(items: list[Item]) -> Section:
             (item.pitfall.id, item.pitfall.mistake, item.answer.state, item.answer.how)
             for item in ordered
         ),
-        caption="Ways to be wrong about speculative decoding, and how each was ruled out here",
+        caption="Ways to be wrong about speculative decoding, and what was seen of each here",
         keys=tuple(f"pitfall-{item.pitfall.id}" for item in ordered),
     )
     return Section(
