@@ -1,8 +1,9 @@
 """What a report rests on: a recording's tables, held in as little memory as the report needs."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -117,10 +118,25 @@ def _quick(trials: pd.DataFrame) -> pd.DataFrame:
     return trials.astype(dict.fromkeys(texts, object))
 
 
-def _records(recording: Recording, sealed: SealedTrial) -> Iterator[RequestRecord]:
+_Request = msgspec.defstruct(
+    "_Request",
+    [
+        (one.name, one.type) if one.required else (one.name, one.type, one.default)
+        for one in msgspec.structs.fields(RequestRecord)
+        if one.name in {*_TEXT, *_NUMBERS, "spec_histogram"}
+    ],
+    kw_only=True,
+)
+"""The fields of a RequestRecord that a report needs: the others are passed over unread."""
+
+_decode_requests = msgspec.json.Decoder(_Request).decode_lines
+_texts, _numbers = attrgetter(*_TEXT), attrgetter(*_NUMBERS)
+
+
+def _records(recording: Recording, sealed: SealedTrial) -> list[Any]:
     path = recording.paths.trial(sealed.trial.trial_id) / "requests.jsonl"
     try:
-        yield from recording.requests_of(sealed.trial.trial_id)
+        return _decode_requests(path.read_bytes())
     except (OSError, msgspec.MsgspecError) as error:
         raise RecordingError(
             f"the requests of a sealed trial cannot be read: {error}", where=str(path)
@@ -135,17 +151,19 @@ class _Columns:
         self._parts: dict[str, list[np.ndarray]] = {n: [] for n in (*_TEXT, *_NUMBERS)}
         self._owners: list[tuple[str, str, int]] = []
 
-    def add(self, trial_id: str, cell_id: str, records: Iterable[RequestRecord]) -> list[int]:
+    def add(self, trial_id: str, cell_id: str, rows: Sequence[Any]) -> list[int]:
         """Take one trial's records; give its pooled acceptance histogram."""
-        rows = list(records)
+        if not rows:
+            return []
         self._owners.append((trial_id, cell_id, len(rows)))
-        for name in _TEXT:
+        for name, texts in zip(_TEXT, zip(*map(_texts, rows), strict=True), strict=True):
             codes = self._codes[name]
-            values = [codes.setdefault(getattr(r, name) or "", len(codes)) for r in rows]
+            for text in dict.fromkeys(texts):
+                codes.setdefault(text or "", len(codes))
+            values = [codes[text or ""] for text in texts]
             self._parts[name].append(np.array(values, dtype=np.int32))
-        for name in _NUMBERS:
-            numbers = [_or_nan(getattr(r, name)) for r in rows]
-            self._parts[name].append(np.array(numbers, dtype=np.float64))
+        for name, numbers in zip(_NUMBERS, zip(*map(_numbers, rows), strict=True), strict=True):
+            self._parts[name].append(np.array(numbers, dtype=np.float64))  # None becomes NaN
         return pooled_histogram(rows)
 
     def table(self) -> pd.DataFrame:
@@ -169,11 +187,7 @@ def _joined(parts: list[np.ndarray], dtype: type[np.generic]) -> np.ndarray:
     return np.concatenate(parts) if parts else np.empty(0, dtype=dtype)
 
 
-def _or_nan(value: float | None) -> float:
-    return float("nan") if value is None else value
-
-
-def pooled_histogram(records: Iterable[RequestRecord]) -> list[int]:
+def pooled_histogram(records: Iterable[Any]) -> list[int]:
     """Sum the acceptance histograms of the measured requests that ended well."""
     pooled: list[int] = []
     for record in records:
