@@ -29,10 +29,6 @@ def _speedup(evidence: Evidence) -> Figure:
     return by_temperature(plots.speedup, evidence, ratios_words(evidence))
 
 
-def _throughput(evidence: Evidence) -> Figure:
-    return by_temperature(plots.throughput, evidence, MEANS)
-
-
 def _per_user(evidence: Evidence) -> Figure:
     return by_temperature(plots.per_user, evidence, MEANS)
 
@@ -54,10 +50,10 @@ def _latency(evidence: Evidence) -> Figure:
     )
 
 
+# Throughput alone is left out: it is the upper half of the overview.
 TITLES: dict[str, tuple[str, Draw]] = {
     "overview": ("Throughput and accept_len against load", lambda e: plots.overview(e.trials)),
     "speedup": ("Speed-up over the control", _speedup),
-    "throughput": ("Throughput against load", _throughput),
     "per_user": ("Speed per user against load", _per_user),
     "pareto": ("Throughput against speed per user", _of_axes(plots.pareto)),
     "decomposition": ("What each speed-up is made of", _of_axes(plots.decomposition)),

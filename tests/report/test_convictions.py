@@ -154,7 +154,7 @@ def test_every_speed_of_wrong_output_is_marked_beside_the_number() -> None:
     assert all(sum("(not lossless)" in str(value) for value in row) == 3 for row in lossy)
     assert rates
     assert all("tok/s (not lossless)" in one.text for one in rates)
-    assert "not lossless: ddtree" in chapter.pictures["throughput"].caption
+    assert "not lossless: ddtree" in chapter.pictures["overview"].caption
     assert "and 1 more rows" not in render_html(dossier)
 
 

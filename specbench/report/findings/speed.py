@@ -36,7 +36,7 @@ def section(evidence: Evidence, pairs: list[SpeedUp], items: list[Item]) -> Sect
         " every other factor, with a 95 % interval; trials are nested in launches.",
         statements=tuple(statements),
         tables=(_table(pairs),) if pairs else (),
-        plots=("speedup", "throughput", "per_user", "pareto"),
+        plots=("speedup", "per_user", "pareto"),
         lead=True,
     )
 
