@@ -189,7 +189,7 @@ def _by_server(pairs: list[SpeedUp]) -> dict[tuple[str, str], list[SpeedUp]]:
 
 def _table(pairs: list[SpeedUp]) -> Table:
     return Table(
-        heads=("cell", "speed-up", "95 % interval", "accept_len ratio", "step time ratio",
+        heads=("cell", "speed-up", "95 % interval", "accept_len", "step time",
                "trials", "launches", "remark"),
         rows=tuple(
             (
@@ -204,7 +204,7 @@ def _table(pairs: list[SpeedUp]) -> Table:
             )
             for pair in pairs
         ),
-        caption="Speed-up over the control, and its decomposition",
+        caption="Ratios to the control: the speed-up, and what it is made of",
         keys=tuple(f"pair-{pair.cell_id}" for pair in pairs),
     )  # fmt: skip
 
