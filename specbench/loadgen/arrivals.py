@@ -2,27 +2,23 @@
 
 import struct
 from collections import Counter
+from operator import attrgetter
 
 from specbench.loadgen.tally import Tally
+from specbench.loadgen.tape import NO_STAMP, Tape, Turn
 from specbench.model.load import RequestRecord
 
-Read = tuple[bytes, bytes, int, int, int]
-"""(data, timespec, wall_ns, monotonic_ns, quiet_ns) of one read.
-
-`timespec` is the kernel's stamp, empty where there is none; `wall_ns` is CLOCK_REALTIME at the
-read, to be held against it. `quiet_ns` is when the poll before returned: whatever this read holds
-was not there yet."""
-
-_TIMESPEC = struct.Struct("@qq").unpack
 _SECOND = 1_000_000_000
+_offset, _end = attrgetter("offset_ns"), attrgetter("end_ns")
 
 
 class Arrivals:
     """Turns the reads of one request into arrival times, and keeps account of their quality.
 
     The kernel stamps a segment on CLOCK_REALTIME when it arrives (SO_TIMESTAMPNS, Linux
-    Documentation/networking/timestamping.rst). Both clocks are read right after the read, so a
-    step or slew of the wall clock cannot move a stamp: only the lag between the two is used.
+    Documentation/networking/timestamping.rst). Both clocks are read in every turn of the loop, so
+    a step or slew of the wall clock before or after it cannot move a stamp. The read lag runs to
+    the end of the turn that read: no read was later than that.
     A read of several segments carries the last one's stamp. Chunks before it in the same read may
     have arrived at any time since the socket was last known to be empty: that is their doubt.
     Without a kernel stamp it is the doubt of every chunk.
@@ -32,8 +28,8 @@ class Arrivals:
         "_doubts",
         "_lags",
         "_origin",
-        "_reads",
         "_stamps",
+        "_tape",
         "event_reads",
         "exact_reads",
         "first_doubt",
@@ -46,7 +42,7 @@ class Arrivals:
     def __init__(self, origin_ns: int) -> None:
         self._origin = origin_ns
         self._lags: list[int] = []
-        self._reads: list[Read] = []
+        self._tape = Tape()
         self._stamps: list[int] = []
         self.last = 0
         self.reads = 0
@@ -57,24 +53,36 @@ class Arrivals:
         self.first_doubt: int | None = None
         self._doubts: list[int] = []
 
-    def stamp(self, reads: list[Read]) -> list[int]:
+    def stamp(self, tape: Tape) -> list[int]:
         """Give the arrival of each read's last byte, in ns since the drive's start."""
-        stamps, lags, origin = [], self._lags, self._origin
-        kernel = len(lags)
-        for _, timespec, wall, mono, _ in reads:
-            if timespec:
-                seconds, nanos = _TIMESPEC(timespec)
-                lag = wall - seconds * _SECOND - nanos
-                lags.append(lag)
-                stamps.append(mono - origin - lag)
-            else:
-                stamps.append(mono - origin)
-        self.reads += len(reads)
-        self.kernel_reads += len(lags) - kernel
-        self._reads, self._stamps = reads, stamps
+        words = struct.unpack(f"@{2 * len(tape.stamps)}q", b"".join(tape.stamps))
+        seconds, nanos, turns = words[::2], words[1::2], tape.turns
+        stamped = len(seconds) - seconds.count(0)
+        if stamped == len(seconds):
+            offsets = map(_offset, turns)
+            stamps = [
+                second * _SECOND + nano + offset
+                for second, nano, offset in zip(seconds, nanos, offsets, strict=True)
+            ]
+            ends = map(_end, turns)
+            self._lags += [end - stamp for end, stamp in zip(ends, stamps, strict=True)]
+        else:
+            stamps = list(map(self._stamp, seconds, nanos, turns))
+        origin = self._origin
+        stamps = [stamp - origin for stamp in stamps]
+        self.reads += len(stamps)
+        self.kernel_reads += stamped
+        self._tape, self._stamps = tape, stamps
         if stamps:
             self.last = stamps[-1]
         return stamps
+
+    def _stamp(self, seconds: int, nanos: int, turn: Turn) -> int:
+        if not seconds:
+            return turn.end_ns
+        stamp = seconds * _SECOND + nanos + turn.offset_ns
+        self._lags.append(turn.end_ns - stamp)
+        return stamp
 
     def account(self, chunks: list[int], cut: set[int]) -> None:
         """Note which of the stamps given last were chunks'.
@@ -101,14 +109,12 @@ class Arrivals:
         self.exact_reads += single
         inexact = chunks if cut else chunks - 1
         self.inexact += inexact
-        _, timespec, _, _, quiet = self._reads[index]
-        if index:
-            quiet = max(quiet, self._reads[index - 1][3])
-        exact = single and bool(timespec)
-        doubt = 0 if exact else max(self._stamps[index] - (quiet - self._origin), 0)
+        stamped = self._tape.stamps[index] != NO_STAMP
+        quiet = self._tape.quiet_ns(index) - self._origin
+        doubt = 0 if single and stamped else max(self._stamps[index] - quiet, 0)
         if self.first_doubt is None:
             self.first_doubt = doubt
-        self._doubts += [doubt] * (inexact if timespec else chunks)
+        self._doubts += [doubt] * (inexact if stamped else chunks)
 
     def settle(self, record: RequestRecord, tally: Tally) -> None:
         """Write the account into the record and the worker's tally."""

@@ -9,16 +9,14 @@ import sys
 import termios
 from typing import Literal
 
-from specbench.loadgen.arrivals import Read
 from specbench.loadgen.endpoint import Endpoint
 from specbench.loadgen.exchange import Exchange
+from specbench.loadgen.tape import FULL_READ_BYTES, READ_BYTES
 from specbench.model.load import Reason
 
 State = Literal["connecting", "tunnel", "handshake", "open"]
 
 SO_TIMESTAMPNS = 35  # asm-generic/socket.h; the socket module does not name it
-READ_BYTES = 2048  # an event fits, and the allocator serves it faster than 8 or 64 KiB
-FULL_READ_BYTES = 65536
 ANCILLARY_BYTES = socket.CMSG_SPACE(16)  # one struct timespec
 _TCP_INFO_MIN_RTT = 148  # offset of tcpi_min_rtt in struct tcp_info, linux/tcp.h
 
@@ -35,7 +33,6 @@ class ConnectFailed(Exception):
 class Connection:
     """A socket and the exchange it is busy with.
 
-    `stream` is that exchange once its request is sent and plain reads are all there is to do.
     `room` is the size of a read: it grows when one was full.
     """
 
@@ -52,7 +49,6 @@ class Connection:
         "served",
         "sock",
         "state",
-        "stream",
         "tls",
     )
 
@@ -76,7 +72,6 @@ class Connection:
         self.state: State = "connecting"
         self.opened_ns = now_ns
         self.exchange: Exchange | None = None
-        self.stream: Exchange | None = None
         self.room = READ_BYTES
         self.rest = b""
         self.served = 0
@@ -109,19 +104,20 @@ class Connection:
         except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
             return data
 
-    def read_tls(self, quiet_ns: int, now_ns: int) -> list[Read]:
-        """Read all that TLS has; there is no kernel stamp for it."""
-        reads: list[Read] = []
-        while True:
-            try:
-                data = self.sock.recv(FULL_READ_BYTES)
-            except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
-                return reads
-            except ssl.SSLEOFError:
-                data = b""
-            reads.append((data, b"", 0, now_ns, quiet_ns))
-            if not data:
-                return reads
+    def read(self) -> tuple[bytes, bytes]:
+        """Read once; gives bytes, none at the end, and the kernel's stamp, if any.
+
+        Raises BlockingIOError where there is nothing, and OSError.
+        """
+        if self.tls is None:
+            data, ancillary, _, _ = self.recvmsg(self.room, ANCILLARY_BYTES)
+            return data, ancillary[0][2] if ancillary else b""
+        try:
+            return self.sock.recv(FULL_READ_BYTES), b""
+        except ssl.SSLEOFError:
+            return b"", b""
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError) as nothing:
+            raise BlockingIOError from nothing
 
     def min_rtt_us(self) -> int | None:
         """Give the least round trip that the kernel saw, in microseconds; None if it cannot."""

@@ -1,19 +1,18 @@
 """One request and what came back: raw reads first, meaning later.
 
-While a stream runs, a read is appended with its clocks and nothing else happens to it. Framing,
-events and JSON are looked at when the stream has ended, or when more than `HOLD_BYTES` or
-`HOLD_READS` are held: the cost of understanding delays no arrival, and memory stays bounded.
+While a stream runs, a read is appended to a tape with its clocks and nothing else happens to it.
+Framing, events and JSON are looked at when the stream has ended, or in spare time when much is
+held: the cost of understanding delays no arrival, and memory stays bounded.
 """
 
-from specbench.loadgen.arrivals import Arrivals, Read
+from specbench.loadgen.arrivals import Arrivals
 from specbench.loadgen.http1 import Response, new_response
 from specbench.loadgen.sse import EventSplitter, LineTooLong
 from specbench.loadgen.tally import Tally
+from specbench.loadgen.tape import Tape, Turn
 from specbench.model.load import Api, Reason, RequestRecord
 from specbench.sglang.replies import ReplyReader, error_message
 
-HOLD_BYTES = 128 << 10
-HOLD_READS = 256
 BODY_LIMIT = 64 << 20
 END_OF_CHUNKS = b"\r\n0\r\n\r\n"
 
@@ -29,25 +28,25 @@ class Exchange:
         "_arrivals",
         "_body",
         "_body_bytes",
+        "_closed",
         "_ends",
         "_failure",
         "_framed",
+        "_heard_ns",
         "_reader",
         "_splitter",
         "answered",
-        "held",
         "intended_ns",
         "keep_alive",
-        "last_read_ns",
         "lazy",
         "origin_ns",
-        "reads",
         "record",
         "request",
         "response",
         "retried",
         "started_ns",
         "stopped_ns",
+        "tape",
         "turned_ns",
         "whole",
         "written_ns",
@@ -68,21 +67,21 @@ class Exchange:
         self.intended_ns: int | None = None
         self.started_ns = 0
         self.written_ns: int | None = None
-        self.reads: list[Read] = []
+        self.tape = Tape()
         self.response: Response = new_response()
         self.answered = False
         self.lazy = False
-        self.held = 0
         self.retried = False
         self.keep_alive = False
-        self.last_read_ns: int | None = None
+        self._heard_ns: int | None = None
         self.whole = False
         self.stopped_ns = 0
         self.turned_ns: int | None = None
         self._arrivals = Arrivals(origin_ns)
         self._splitter = EventSplitter()
         self._reader = ReplyReader(api, record, keep_text=keep_text)
-        self._framed: list[Read] = []
+        self._framed = 0
+        self._closed = False
         self._ends: list[int] = []
         self._failure: tuple[Reason, str] | None = None
         self._body: list[bytes] = []
@@ -93,20 +92,32 @@ class Exchange:
         """The first thing that went wrong in the answer, if any."""
         return self._failure or self._reader.failure
 
-    def advance(self, data: bytes) -> bool:
-        """Look at the read just appended; says whether nothing more is to be read.
+    @property
+    def heard_ns(self) -> int | None:
+        """When bytes came last, on CLOCK_MONOTONIC; None before the first."""
+        return self.tape.turns[-1].end_ns if self.tape.turns else self._heard_ns
+
+    def hear(self, data: bytes, timespec: bytes, turn: Turn) -> bool:
+        """Take a read; says whether nothing more is to be read."""
+        if not data:
+            return self.hear_end()
+        self.tape.add(data, timespec, turn)
+        return self.advance()
+
+    def hear_end(self) -> bool:
+        """Take that the server closed; says whether nothing more is to be read, which is so."""
+        self._closed = True
+        return self.advance()
+
+    def advance(self) -> bool:
+        """Look at what was put on the tape last; says whether nothing more is to be read.
 
         In a stream of chunks only the tail is looked at: events of JSON hold no carriage return,
         so the closing chunk is known by its bytes. Everything else is framed at once.
         """
-        self.answered = self.answered or bool(data)
-        if self.lazy and data:
-            self.held += len(data)
-            if self.held > HOLD_BYTES or len(self.reads) > HOLD_READS:
-                self.understand()
-                self.whole = self.response.complete
-                return self.whole or self.failure is not None
-            tail = self._tail()
+        self.answered = self.answered or bool(self.tape.data)
+        if self.lazy and not self._closed:
+            tail = self.tape.tail()
             if tail == END_OF_CHUNKS:
                 self.whole = True
                 return True
@@ -120,17 +131,22 @@ class Exchange:
             chunked = response.headers.get("transfer-encoding", "").lower() == "chunked"
             self.lazy = response.status == 200 and chunked and self._is_stream()
         self.whole = response.complete
-        return self.whole or self._failure is not None or not data
+        return self.whole or self._failure is not None or self._closed
 
-    def understand(self) -> None:
-        """Frame and decode everything that is held, and let go of the raw bytes."""
+    def understand(self) -> bool:
+        """Frame and decode all that is held, and let go of the raw bytes.
+
+        Says whether nothing more is to be read.
+        """
         self._frame()
         if self._framed:
-            pieces = self.response.pieces[:]
-            self._decode(self._framed, self._ends, pieces)
+            self._decode(self._ends, self.response.pieces[:])
             self.response.pieces.clear()
-            self._framed, self._ends = [], []
-        self.held = 0
+            self._heard_ns = self.heard_ns
+            self.tape.clear()
+            self._framed, self._ends = 0, []
+        self.whole = self.whole or self.response.complete
+        return self.whole or self.failure is not None
 
     def settle(
         self, tally: Tally, status: str = "ok", reason: Reason = "", detail: str = ""
@@ -195,34 +211,21 @@ class Exchange:
             self._reader.event(b"".join(self._body), self._arrivals.last)
             self._arrivals.account(self.record.chunk_ns, set())
 
-    def _tail(self) -> bytes:
-        """Join the last seven bytes that arrived, however they were split."""
-        tail = b""
-        for read in reversed(self.reads):
-            tail = read[0][-7:] + tail
-            if len(tail) >= 7:
-                break
-        return tail[-7:]
-
     def _frame(self) -> None:
-        reads, self.reads = self.reads, []
-        if not reads:
-            return
-        closed = not reads[-1][0]
-        if closed:
-            reads.pop()
-        if reads and self._failure is None:
-            self.last_read_ns = reads[-1][3]
-            self._framed += reads
-            self._ends += self.response.feed([read[0] for read in reads])
+        fresh = self.tape.data[self._framed :]
+        self._framed += len(fresh)
+        if self._failure is not None:
+            self._ends += [len(self.response.pieces)] * len(fresh)
+        elif fresh:
+            self._ends += self.response.feed(fresh)
             if self.response.failure:
                 self._failure = ("bad_http", self.response.failure)
-        if closed:
+        if self._closed:
             self.response.end()
 
-    def _decode(self, reads: list[Read], ends: list[int], pieces: list[bytes]) -> None:
+    def _decode(self, ends: list[int], pieces: list[bytes]) -> None:
         """Read the events of the framed reads; `ends` counts the pieces up to each read's end."""
-        stamps = self._arrivals.stamp(reads)
+        stamps = self._arrivals.stamp(self.tape)
         if self.record.first_byte_ns is None and stamps:
             self.record.first_byte_ns = stamps[0]
         if self.response.status != 200 or not self._is_stream():
@@ -238,8 +241,8 @@ class Exchange:
         cut: set[int] = set()
         if event_ends is not None:
             ends = [event_ends[end - 1] if end else 0 for end in ends]
-            if self._splitter.pending and reads:
-                cut.add(len(reads) - 1)
+            if self._splitter.pending:
+                cut.add(len(ends) - 1)
         stamps = _stamp_of_each(stamps, ends)
         self._reader.events(events, stamps)
         self._arrivals.account(chunks[known:], cut)

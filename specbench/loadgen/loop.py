@@ -1,34 +1,32 @@
 """The measured path: one thread, one poller, every socket of a worker.
 
 An own loop instead of asyncio: a callback costs asyncio about 3 us an event and this 1 us, beside
-the 5 us of system calls that no client avoids (docs/adr, the measured path). A turn takes what has
+the 8 us of system calls that no client avoids (docs/adr, the measured path). A turn takes what has
 arrived with its clocks, sends what is due, and understands an ended stream when there is time.
 """
 
 import time
+from collections import deque
 from collections.abc import Callable
 
-from specbench.loadgen.arrivals import Read
 from specbench.loadgen.clock import ClockWatch
-from specbench.loadgen.connection import (
-    ANCILLARY_BYTES,
-    FULL_READ_BYTES,
-    READ_BYTES,
-    ConnectFailed,
-    Connection,
-)
-from specbench.loadgen.exchange import HOLD_READS, Exchange
+from specbench.loadgen.connection import ANCILLARY_BYTES, ConnectFailed, Connection
+from specbench.loadgen.exchange import Exchange
 from specbench.loadgen.pacing import Pacer
 from specbench.loadgen.poller import READ, Poller
 from specbench.loadgen.pool import Pool
 from specbench.loadgen.settling import Settling
 from specbench.loadgen.supply import Supply
+from specbench.loadgen.tape import FULL_READ_BYTES, NO_STAMP, Turn
 from specbench.loadgen.window import Window
 from specbench.model.load import DriveJob, Reason
 
 TICK_NS = 100_000_000
 BUSY, BACKLOG = 32, 512
 """With so many sockets ready, ended streams wait to be understood, until so many are waiting."""
+BRISK, GATHER_NS, GATHERED = 500, 150_000, 16
+"""With so many reads in a tick, a poll that finds few sockets is repeated a moment later: the
+kernel has stamped them, and one turn for many costs less than many turns."""
 PACING_NS = 100_000_000
 """A slot whose request failed waits this long, so that a dead server is not hammered."""
 
@@ -72,8 +70,11 @@ class Loop:
         self._stalled_ns = int((job.stall_timeout_s or job.request_timeout_s) * 1e9)
         self._timeout_ns = int(job.request_timeout_s * 1e9)
         self._sampled = 0
+        self._taken = 0
         self._quiet_ns = 0
+        self._brisk = False
         self._changed = False
+        self._full: deque[Connection] = deque()
 
     def run(self) -> None:
         """Drive until all is done, or the parent says abort."""
@@ -85,7 +86,7 @@ class Loop:
                 self._look_around(now)
             due = self._pacer.next_ns(self.in_flight) if self._sending else None
             until = next_tick if due is None else min(due, next_tick)
-            if self._settling.waiting or not self._supply.full:
+            if self._settling.waiting or self._full or not self._supply.full:
                 until = now
             precise = self._pacer.scheduled and until == due
             arrived = self._turn(until, precise=precise)
@@ -106,44 +107,38 @@ class Loop:
         Gives how many sockets were ready at last. This is the path that every event goes through;
         it polls again by itself, since a turn of `run` costs as much as an event.
         """
-        by_fd, poller = self._pool.by_fd, self._poller
-        wall, monotonic = time.time_ns, time.monotonic_ns
+        streams, poller = self._pool.streams, self._poller
         self._changed = precise
         ready = poller.wait(until_ns, precise=precise)
         while True:
-            quiet_ns, now = self._quiet_ns, monotonic()
+            now = time.monotonic_ns()
+            if self._brisk and len(ready) < GATHERED and now + GATHER_NS < until_ns:
+                time.sleep(GATHER_NS / 1e9)
+                ready, now = poller.ready(0), time.monotonic_ns()
+            turn = Turn(self._quiet_ns, time.time_ns(), now)
             self._quiet_ns = now
+            self._taken += len(ready)
             for fd, mask in ready:
-                connection = by_fd.get(fd)
-                if connection is None or mask != READ or (exchange := connection.stream) is None:
-                    self._slow(fd, mask, quiet_ns)
+                if mask != READ or (stream := streams.get(fd)) is None:
+                    self._slow(fd, mask, turn)
                     continue
+                recvmsg, room, keep, stamp, at = stream
                 try:
-                    data, ancillary, _, _ = connection.recvmsg(connection.room, ANCILLARY_BYTES)
-                except BlockingIOError:
-                    continue
+                    data, ancillary, _, _ = recvmsg(room, ANCILLARY_BYTES)
                 except OSError as error:
-                    self._broken(connection, error)
+                    self._unread(fd, error)
                     continue
-                reads = exchange.reads
-                timespec = ancillary[0][2] if ancillary else b""
-                reads.append((data, timespec, wall(), monotonic(), quiet_ns))
-                if (
-                    exchange.lazy
-                    and 7 < len(data) < READ_BYTES
-                    and len(reads) < HOLD_READS
-                    and not data.endswith(b"\r\n\r\n")
-                ):
-                    continue
-                if len(data) == connection.room:
-                    connection.room = FULL_READ_BYTES
-                if exchange.advance(data):
-                    self._answered(connection, exchange)
-            if self._changed or now >= until_ns:
+                keep(data)
+                stamp(ancillary[0][2] if ancillary else NO_STAMP)
+                at(turn)
+                if not 7 < len(data) < room or data.endswith(b"\r\n\r\n"):
+                    self._look(fd, data)
+            turn.end_ns = time.monotonic_ns()
+            if self._changed or turn.end_ns >= until_ns:
                 return len(ready)
-            ready = poller.ready(until_ns - now)
+            ready = poller.ready(until_ns - turn.end_ns)
 
-    def _slow(self, fd: int, mask: int, quiet_ns: int) -> None:
+    def _slow(self, fd: int, mask: int, turn: Turn) -> None:
         """Take all but a plain read: opening, TLS, writing on, an idle connection's end, abort."""
         self._changed = True
         connection = self._pool.by_fd.get(fd)
@@ -161,26 +156,43 @@ class Loop:
             return
         if connection.rest:
             self._write(connection, exchange)
+        self._read(connection, exchange, turn)
+
+    def _read(self, connection: Connection, exchange: Exchange, turn: Turn) -> None:
+        """Read, of TLS all it has, since a poll does not see what TLS holds decrypted."""
         try:
-            reads = self._read(connection, quiet_ns)
+            while connection.exchange is exchange:
+                data, timespec = connection.read()
+                if not timespec:  # the read is all that says when: it has clocks of its own
+                    turn = Turn(turn.quiet_ns, time.time_ns(), time.monotonic_ns())
+                if exchange.hear(data, timespec, turn):
+                    self._answered(connection, exchange)
+                elif exchange.lazy and connection.plain and not connection.rest:
+                    self._pool.stream(connection, exchange.tape)
+                if connection.plain:
+                    return
+        except BlockingIOError:
+            return
         except OSError as error:
             self._broken(connection, error)
+
+    def _look(self, fd: int, data: bytes) -> None:
+        """Look at a plain read that may be more than one event in the middle of a stream."""
+        connection = self._pool.by_fd[fd]
+        exchange = connection.exchange
+        if exchange is None:
             return
-        if not reads or connection.exchange is not exchange:
-            return
-        exchange.reads += reads
-        if exchange.advance(reads[-1][0]):
+        if len(data) == connection.room:
+            connection.room = FULL_READ_BYTES
+            self._pool.stream(connection, exchange.tape)
+        if not data:
+            exchange.tape.forget_last()
+        if exchange.advance() if data else exchange.hear_end():
             self._answered(connection, exchange)
 
-    def _read(self, connection: Connection, quiet_ns: int) -> list[Read]:
-        if connection.tls is not None:
-            return connection.read_tls(quiet_ns, time.monotonic_ns())
-        try:
-            data, ancillary, _, _ = connection.recvmsg(connection.room, ANCILLARY_BYTES)
-        except BlockingIOError:
-            return []
-        timespec = ancillary[0][2] if ancillary else b""
-        return [(data, timespec, time.time_ns(), time.monotonic_ns(), quiet_ns)]
+    def _unread(self, fd: int, error: OSError) -> None:
+        if not isinstance(error, BlockingIOError):
+            self._broken(self._pool.by_fd[fd], error)
 
     def _go_on_opening(self, connection: Connection) -> None:
         try:
@@ -241,7 +253,6 @@ class Loop:
             return
         if not rest:
             exchange.written_ns = time.monotonic_ns()
-            connection.stream = exchange if connection.plain else None
         if rest or not first:
             self._pool.want_write(connection, wanted=bool(rest))
         connection.rest = rest
@@ -289,7 +300,6 @@ class Loop:
             return False
         self._pool.drop(connection)
         exchange.retried = True
-        exchange.reads = []
         self._tally.reconnects += 1
         self._assign(exchange)
         return True
@@ -329,6 +339,8 @@ class Loop:
     def _use_spare_time(self) -> None:
         if self._settling.waiting:
             self._settling.work()
+        elif self._full:
+            self._understand(self._full.popleft())
         elif not self._supply.full:
             self._supply.build()
 
@@ -345,7 +357,8 @@ class Loop:
         busy = [each for each in self._pool.by_fd.values() if each.exchange is not None]
         for connection in busy:
             self._check_patience(connection, now)
-        self._sample_socket([each for each in busy if each.stream is not None])
+        self._sample_socket([each for each in busy if each.fd in self._pool.streams])
+        self._brisk, self._taken = self._taken > BRISK, 0
 
     def _check_patience(self, connection: Connection, now: int) -> None:
         exchange = connection.exchange
@@ -355,7 +368,7 @@ class Loop:
             if now - connection.opened_ns > self._job.connect_timeout_s * 1e9:
                 self._failed(connection, "connect_timeout", "no connection in time")
             return
-        silent = now - (exchange.reads[-1][3] if exchange.reads else exchange.last_read_ns or now)
+        silent = now - (exchange.heard_ns or now)
         waited = now - (exchange.intended_ns or exchange.started_ns)
         if not exchange.answered:
             if waited > self._timeout_ns:
@@ -366,10 +379,15 @@ class Loop:
             self._failed(connection, "stalled", f"silent for {silent / 1e9:.1f} s")
         elif waited > self._timeout_ns:
             self._failed(connection, "timeout", f"not done after {waited / 1e9:.1f} s")
-        elif exchange.lazy and silent > TICK_NS and exchange.reads:
-            exchange.understand()
-            if exchange.response.complete:
-                self._answered(connection, exchange)
+        elif exchange.tape.long and connection not in self._full:
+            self._full.append(connection)
+        elif silent > TICK_NS and exchange.tape.turns:
+            self._understand(connection)
+
+    def _understand(self, connection: Connection) -> None:
+        exchange = connection.exchange
+        if exchange is not None and exchange.understand():
+            self._answered(connection, exchange)
 
     def _sample_socket(self, busy: list[Connection]) -> None:
         """Look into one of the sockets that stream: its backlog and its round trip."""

@@ -2,18 +2,35 @@
 
 import ssl
 import time
+from collections.abc import Callable
+from typing import Any
 
 from specbench.loadgen.connection import ConnectFailed, Connection
 from specbench.loadgen.endpoint import Endpoint
 from specbench.loadgen.poller import READ, WRITE, Poller
+from specbench.loadgen.tape import Tape, Turn
 from specbench.model.load import Reason
+
+Stream = tuple[
+    Callable[[int, int], Any],
+    int,
+    Callable[[bytes], None],
+    Callable[[bytes], None],
+    Callable[[Turn], None],
+]
+"""What a plain read of an answer that is streaming needs, and nothing else: recvmsg, the size of
+a read, and how to append to the three lists of the answer's tape."""
 
 
 class Pool:
-    """Owns every connection and its registration with the poller."""
+    """Owns every connection and its registration with the poller.
+
+    `streams` are those whose answer is on its way and needs nothing but plain reads.
+    """
 
     def __init__(self, endpoint: Endpoint, poller: Poller) -> None:
         self.by_fd: dict[int, Connection] = {}
+        self.streams: dict[int, Stream] = {}
         self.last_failure: tuple[Reason, str] | None = None
         self._endpoint = endpoint
         self._poller = poller
@@ -43,8 +60,19 @@ class Pool:
 
     def give_back(self, connection: Connection) -> None:
         """Take back a connection that may serve again."""
-        connection.exchange = connection.stream = None
+        connection.exchange = None
+        self.streams.pop(connection.fd, None)
         self._idle.append(connection)
+
+    def stream(self, connection: Connection, tape: Tape) -> None:
+        """Let plain reads of a connection go to `tape` until it is given back or dropped."""
+        self.streams[connection.fd] = (
+            connection.recvmsg,
+            connection.room,
+            tape.data.append,
+            tape.stamps.append,
+            tape.turns.append,
+        )
 
     def want_write(self, connection: Connection, *, wanted: bool) -> None:
         """Ask the poller for writability too, or no longer."""
@@ -56,7 +84,8 @@ class Pool:
             return
         if connection.exchange is None and connection in self._idle:
             self._idle.remove(connection)
-        connection.exchange = connection.stream = None
+        connection.exchange = None
+        self.streams.pop(connection.fd, None)
         self._poller.unregister(connection.fd)
         connection.close()
 
@@ -66,7 +95,9 @@ class Pool:
         TLS 1.3 hands out session tickets then: those are no reason.
         """
         try:
-            heard = connection.tls is None or bool(connection.read_tls(0, 0))
+            heard = connection.tls is None or bool(connection.read()[0])
+        except BlockingIOError:
+            heard = False
         except OSError:
             heard = True
         if heard:

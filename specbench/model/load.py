@@ -218,7 +218,8 @@ class DriveProgress(msgspec.Struct, frozen=True, kw_only=True, tag="drive_progre
 class Certificate(msgspec.Struct, frozen=True, kw_only=True):
     """What the trial's own figures are worth, and the bound on their error.
 
-    `read_lag_us_*`: kernel stamp against the read; `exact_share`: reads that held one event;
+    `read_lag_us_*`: kernel stamp against the end of the turn that read, which no read of it is
+    later than; `exact_share`: reads that held one event;
     `start_late_us_*`: intended send against the write; `turnaround_us_*`: end of a reply against
     the next send of its slot (closed loop); `cpu_share`: of one core, of the busiest process;
     `cpu_s`: of all processes, from the start to the last row. `ttft_error_us` and `gap_error_us`

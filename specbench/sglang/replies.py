@@ -255,8 +255,9 @@ class ReplyReader:
         self, events: list[_OpenAiEvent], payloads: list[bytes], stamps_ns: list[int]
     ) -> None:
         """Read decoded events; the plain content event, nearly all of them, without a call."""
-        parts, chunks, tokens = self._parts, self.record.chunk_ns, self.record.chunk_tokens
-        for number, event in enumerate(events):
+        say, arrive = self._parts.append, self.record.chunk_ns.append
+        tokens = self.record.chunk_tokens
+        for event, payload, stamp_ns in zip(events, payloads, stamps_ns, strict=False):
             choice = event.choices[0] if event.choices else _NO_CHOICE
             said, usage = choice.delta, event.usage
             text = choice.text if said is None else said.content
@@ -266,12 +267,12 @@ class ReplyReader:
                 or choice.token_ids is not None
                 or (said is not None and (said.reasoning_content or said.reasoning))
             ):
-                self._openai_event(event, payloads[number], stamps_ns[number])
+                self._openai_event(event, payload, stamp_ns)
                 if self.failure is not None:
                     return
                 continue
-            parts.append(text)
-            chunks.append(stamps_ns[number])
+            say(text)
+            arrive(stamp_ns)
             if usage is not None and (count := usage.completion_tokens) is not None:
                 if count < self._counted:
                     self._fell(count)

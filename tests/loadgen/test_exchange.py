@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from specbench.loadgen.exchange import Exchange
 from specbench.loadgen.tally import Tally
+from specbench.loadgen.tape import Turn
 from specbench.model.load import Api, RequestRecord
 from tests.loadgen.scripted import DONE, END, GOOD, HEAD, chunk, event, finish, stream, usage, word
 
@@ -33,8 +34,7 @@ def feed(pieces: list[bytes], *, api: Api = "chat", close: bool = False) -> Requ
             break
         wall = WALL + number * 1_000_000
         stamp = struct.pack("@qq", *divmod(wall - 5_000, 10**9))
-        begun.reads.append((piece, stamp, wall, START + number * 1_000_000, START))
-        over = begun.advance(piece)
+        over = begun.hear(piece, stamp, Turn(START, wall, START + number * 1_000_000))
     begun.settle(Tally())
     return begun.record
 
@@ -146,8 +146,7 @@ def test_role_finish_and_usage_events_are_no_tokens() -> None:
 def test_without_a_kernel_stamp_the_read_is_the_arrival() -> None:
     begun = exchange()
     for number, piece in enumerate([HEAD + chunk(GOOD[0]), chunk(finish()) + END], 1):
-        begun.reads.append((piece, b"", WALL, START + number * 1_000_000, START))
-        begun.advance(piece)
+        begun.hear(piece, b"", Turn(START, WALL, START + number * 1_000_000))
     begun.settle(Tally())
 
     assert begun.record.chunk_ns == [1_000_000]
@@ -159,9 +158,6 @@ def test_the_end_of_chunks_is_found_however_it_arrives(closing: bytes) -> None:
     for cut in range(1, len(closing)):
         begun = exchange()
         pieces = [HEAD, *map(chunk, GOOD), closing[:cut], closing[cut:]]
-        over = []
-        for piece in pieces:
-            begun.reads.append((piece, b"", WALL, START, START))
-            over.append(begun.advance(piece))
+        over = [begun.hear(piece, b"", Turn(START, WALL, START)) for piece in pieces]
 
         assert over == [False] * (len(pieces) - 1) + [True]
