@@ -99,10 +99,16 @@ def support_violations(tokens: ScoredTokens, filters: Filters, margin_nat: float
         edge = tokens.top_logp[:, min(filters.top_k, tokens.top_ids.shape[1]) - 1]
         bad |= (edge - tokens.logp > margin_nat) & ~np.isnan(edge)
     if filters.top_p < 1.0:
-        better = tokens.top_logp > tokens.logp[:, None] + 0.2
-        mass = np.where(better, np.exp(np.nan_to_num(tokens.top_logp, nan=-np.inf)), 0.0)
-        bad |= mass.sum(axis=1) > filters.top_p + 0.05
+        bad |= better_mass(tokens) > filters.top_p + 0.05
     return bad
+
+
+def better_mass(tokens: ScoredTokens) -> Floats:
+    """Return the probability of the tokens that are clearly likelier (0.2 nat) than each token."""
+    better = tokens.top_logp > tokens.logp[:, None] + 0.2
+    mass = np.where(better, np.exp(np.nan_to_num(tokens.top_logp, nan=-np.inf)), 0.0)
+    total: Floats = mass.sum(axis=1)
+    return total
 
 
 def _nucleus(probs: Floats, top_p: float) -> tuple[Floats, Bools]:

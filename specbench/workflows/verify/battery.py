@@ -193,7 +193,7 @@ def _refine(session: Session, done: list[tuple[Stage, Evidence]]) -> Iterator[Ve
         if stage.more is None or settled or evidence.fresh or evidence.witnesses:
             continue
         yield StageStarted(stage=f"{stage.name}, more tokens")
-        wider = stage.more(evidence)
+        wider = replace(stage.more(evidence), reached=evidence.reached, foreign=evidence.foreign)
         done[index] = (stage, wider)
         yield _finished(session, stage.name, wider)
 

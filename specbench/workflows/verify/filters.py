@@ -16,7 +16,7 @@ from specbench.analysis.lossless.composition import (
     find_band,
 )
 from specbench.analysis.lossless.evidence import Evidence
-from specbench.analysis.lossless.shaping import Filters, support_violations
+from specbench.analysis.lossless.shaping import Filters, better_mass, support_violations
 from specbench.analysis.lossless.tokens import Ints, ScoredTokens
 from specbench.workflows.verify.session import Session
 from specbench.workflows.verify.wire import Ask, Completion
@@ -43,7 +43,9 @@ def run_top_p(session: Session) -> Evidence | None:
     if tokens is None:
         return None
     bad = int(support_violations(tokens, Filters(top_p=_TOP_P), 0.0).sum())
-    return _evidence(session, "top_p", len(tokens), bad, "by more than 0.05 of mass")
+    worst = float(better_mass(tokens).max(initial=0.0))
+    how = f"={_TOP_P:g}: clearly likelier tokens hold up to {worst:.2f} of the mass"
+    return _evidence(session, "top_p", len(tokens), bad, how)
 
 
 def run_min_p(session: Session) -> Evidence | None:
@@ -52,7 +54,9 @@ def run_min_p(session: Session) -> Evidence | None:
     if tokens is None:
         return None
     bad = int((tokens.regret > 1.0 - math.log(_MIN_P)).sum())
-    found = _evidence(session, "min_p", len(tokens), bad, "by more than 1 nat")
+    worst = float(np.exp(-tokens.regret.max(initial=0.0)))
+    how = f"={_MIN_P:g}: down to {worst:.1g} of the favourite's probability"
+    found = _evidence(session, "min_p", len(tokens), bad, how)
     known = MIN_P_GAPS[session.server.dialect] if session.server.speculative else ""
     return replace(found, gap=known if bad else "")
 
@@ -164,5 +168,5 @@ def _evidence(session: Session, name: str, n: int, bad: int, how: str) -> Eviden
         n_tokens=n,
         concurrency=session.abreast(session.budget.filters),
         temperature=1.0,
-        fails=f"{bad} of {n} tokens are forbidden by {name} {how}" if bad else "",
+        fails=f"{bad} of {n} tokens are forbidden by {name}{how}" if bad else "",
     )

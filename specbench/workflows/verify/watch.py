@@ -73,8 +73,11 @@ class Watch:
 
 
 def summarise(counts: Sequence[int], limit: int) -> tuple[int | None, int]:
-    """Return the largest count, and the median excess over `limit` where most counts exceed it."""
-    if not counts:
+    """Return the largest count, and the median excess over `limit` where most counts exceed it.
+
+    None where no look met a running request: the batch was over too soon to say anything.
+    """
+    if not any(counts):
         return None, 0
     above = sorted(count - limit for count in counts if count > limit)
     foreign = len(counts) >= _FEWEST and 2 * len(above) > len(counts)

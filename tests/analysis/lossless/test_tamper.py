@@ -13,6 +13,13 @@ def test_every_tampering_is_seen_on_ordinary_data() -> None:
     assert blind_spots(greedy, sampled, VOCAB, 0, Margins()) == []
 
 
+def test_an_unknown_vocabulary_does_not_blind_the_check_for_garbage() -> None:
+    greedy = emit(1500, np.random.default_rng(1), temperature=0)
+    sampled = emit(3000, np.random.default_rng(2))
+
+    assert blind_spots(greedy, sampled, 2**18, 0, Margins()) == []
+
+
 @pytest.mark.parametrize("margin", [50.0])
 def test_a_test_that_cannot_reject_is_reported(margin: float) -> None:
     greedy = emit(1500, np.random.default_rng(1), temperature=0)
