@@ -23,10 +23,10 @@ from specbench.model.load import DriveJob, Reason
 
 TICK_NS = 100_000_000
 BUSY, BACKLOG = 32, 512
-"""With so many sockets ready, ended streams wait to be understood, until so many are waiting."""
+"""With so many sockets ready, understanding waits, until so many ended streams are waiting, or as
+many long ones as the former."""
 BRISK, GATHER_NS, GATHERED = 500, 150_000, 16
-"""With so many reads in a tick, a poll that finds few sockets is repeated a moment later: the
-kernel has stamped them, and one turn for many costs less than many turns."""
+"""With so many reads in a tick, a poll that finds few sockets is repeated a moment later."""
 PACING_NS = 100_000_000
 """A slot whose request failed waits this long, so that a dead server is not hammered."""
 
@@ -91,7 +91,7 @@ class Loop:
             precise = self._pacer.scheduled and until == due
             arrived = self._turn(until, precise=precise)
             self._send_due(time.monotonic_ns())
-            if arrived < BUSY or self._settling.waiting > BACKLOG:
+            if arrived < BUSY or self._settling.waiting > BACKLOG or len(self._full) > BUSY:
                 self._use_spare_time()
         self._settling.drain()
 
@@ -125,8 +125,10 @@ class Loop:
                 recvmsg, room, keep, stamp, at = stream
                 try:
                     data, ancillary, _, _ = recvmsg(room, ANCILLARY_BYTES)
+                except BlockingIOError:
+                    continue
                 except OSError as error:
-                    self._unread(fd, error)
+                    self._broken(self._pool.by_fd[fd], error)
                     continue
                 keep(data)
                 stamp(ancillary[0][2] if ancillary else NO_STAMP)
@@ -189,10 +191,6 @@ class Loop:
             exchange.tape.forget_last()
         if exchange.advance() if data else exchange.hear_end():
             self._answered(connection, exchange)
-
-    def _unread(self, fd: int, error: OSError) -> None:
-        if not isinstance(error, BlockingIOError):
-            self._broken(self._pool.by_fd[fd], error)
 
     def _go_on_opening(self, connection: Connection) -> None:
         try:
