@@ -132,7 +132,7 @@ class Loop:
                     continue
                 keep(data)
                 stamp(ancillary[0][2] if ancillary else NO_STAMP)
-                at(turn)
+                at(turn if ancillary else turn.now())
                 if not 7 < len(data) < room or data.endswith(b"\r\n\r\n"):
                     self._look(fd, data)
             turn.end_ns = time.monotonic_ns()
@@ -165,9 +165,7 @@ class Loop:
         try:
             while connection.exchange is exchange:
                 data, timespec = connection.read()
-                if not timespec:  # the read is all that says when: it has clocks of its own
-                    turn = Turn(turn.quiet_ns, time.time_ns(), time.monotonic_ns())
-                if exchange.hear(data, timespec, turn):
+                if exchange.hear(data, timespec, turn if timespec else turn.now()):
                     self._answered(connection, exchange)
                 elif exchange.lazy and connection.plain and not connection.rest:
                     self._pool.stream(connection, exchange.tape)

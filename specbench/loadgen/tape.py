@@ -1,5 +1,7 @@
 """The raw record of one response: bytes, kernel stamps and clocks, appended and not looked at."""
 
+import time
+
 READ_BYTES = 2048  # an event fits, and the allocator serves it faster than 8 or 64 KiB
 FULL_READ_BYTES = 65536
 NO_STAMP = bytes(16)
@@ -21,6 +23,10 @@ class Turn:
         self.quiet_ns = quiet_ns
         self.offset_ns = monotonic_ns - wall_ns
         self.end_ns = monotonic_ns
+
+    def now(self) -> "Turn":
+        """Give clocks of its own to a read that no kernel stamped: it is all that says when."""
+        return Turn(self.quiet_ns, time.time_ns(), time.monotonic_ns())
 
 
 class Tape:
