@@ -32,7 +32,7 @@ def verify_target(
     """Verify what was named: a URL, a matrix, or a recording (by default the newest one).
 
     Raises:
-        InputError: a URL and a target were both given.
+        InputError: a URL and a target were both given, or own sampling parameters without a URL.
         RecordingError: the recording holds no verdict.
 
     """
@@ -42,6 +42,11 @@ def verify_target(
         )
     if url is not None:
         return verify_url(url, options)
+    if options.own is not None:
+        raise InputError(
+            "sampling parameters of your own are tested on a running server",
+            hint="add --url; a matrix tests the levels of its factors",
+        )
     if target is not None and target.suffix in (".yaml", ".yml"):
         from specbench.workflows.matrix_verdicts import (  # noqa: PLC0415 - a run imports this package
             verify_matrix,

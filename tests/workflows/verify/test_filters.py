@@ -1,10 +1,13 @@
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from specbench.analysis.lossless.shaping import Filters
+from specbench.errors import InputError
 from specbench.model.verdict import Claim
 from specbench.workflows.verify.options import BUDGETS, S1, own_filters
+from specbench.workflows.verify.targets import verify_target
 from tests.workflows.verify.fake_server import FakeServer
 from tests.workflows.verify.test_battery import OPTIONS, SMALL, verify
 
@@ -66,6 +69,11 @@ def test_a_min_p_of_the_users_that_verification_ignores_is_a_known_gap() -> None
     assert claim.verdict == "violated"
     assert "min_p is ignored" in claim.known_gap
     assert document.verdict == "holds", document.findings
+
+
+def test_own_parameters_need_a_running_server_and_are_never_ignored() -> None:
+    with pytest.raises(InputError, match="running server"):
+        verify_target(Path("matrix.yaml"), None, replace(OPTIONS, own=Filters(temperature=0.7)))
 
 
 def test_own_parameters_cost_tokens_of_their_own_and_defaults_cost_none() -> None:
