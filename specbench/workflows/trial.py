@@ -137,7 +137,7 @@ def _drive(
     Returns the report (or None), and the server's death or why else nothing was measured.
     """
     report: DriveReport | None = None
-    cut_off = False
+    cut_off, through_it = False, _placement(bench.host)["drive_from"] == "here"
     checked = time.monotonic()
     try:
         with closing(bench.lab.drive(bench.host, job, sink)) as drive:
@@ -153,20 +153,20 @@ def _drive(
                     cut_off = cut_off or service.is_out_of_reach
     except HostError:
         # nothing ever answered: the server's own log says why, if it died
-        failure = _aftermath(bench, service, cut_off=cut_off)
+        failure = aftermath(bench, service, cut_off=cut_off, through_it=through_it)
         if not failure:
             raise
         return None, failure
-    return report, _aftermath(bench, service, cut_off=cut_off)
+    return report, aftermath(bench, service, cut_off=cut_off, through_it=through_it)
 
 
-def _aftermath(
-    bench: Bench, service: "RunningService", *, cut_off: bool
+def aftermath(
+    bench: Bench, service: "RunningService", *, cut_off: bool, through_it: bool
 ) -> LoadFailure | Literal["", "the host was out of reach for a while"]:
     """Say what became of the server; where its host is out of reach, wait until that is known.
 
     A trial must not blame its requests for a reboot, nor the next one begin before it is over. One
-    whose load came through a connection that was gone for a while has measured that.
+    whose load came `through_it`, a connection that was gone for a while, has measured that.
     """
     death = service.check()
     while death is None and service.is_out_of_reach and not bench.stopped():
@@ -175,7 +175,6 @@ def _aftermath(
         death = service.check()
     if death is not None:
         return death
-    through_it = _placement(bench.host)["drive_from"] == "here"
     return "the host was out of reach for a while" if cut_off and through_it else ""
 
 

@@ -15,10 +15,12 @@ from specbench.model.event import (
     VerifyProgress,
 )
 from specbench.model.plan import Block, Trial
+from specbench.model.service import LoadFailure
 from specbench.model.verdict import VerdictDocument
 from specbench.recording import SealedTrial, utc_now
 from specbench.workflows.bench import Bench, ServerDied, server_identity
 from specbench.workflows.client import client_facts
+from specbench.workflows.trial import aftermath
 from specbench.workflows.verify.events import StageFinished, StageStarted, VerdictReady, VerifyEvent
 from specbench.workflows.verify.options import VerifyOptions
 
@@ -50,7 +52,9 @@ def verify_trial(
             if bench.stopped():
                 return
     except (HostError, InputError) as error:
-        reason, death = error.what, service.check()
+        failure = aftermath(bench, service, cut_off=False, through_it=True)
+        death = failure if isinstance(failure, LoadFailure) else None
+        reason = error.what if death or not failure else f"{failure}: {error.what}"
     if document is not None:
         bench.writer.write_verdict(trial.trial_id, _entry(document, block, trial))
         yield VerdictGiven(trial=trial, verdict=document.verdict, reason=_headline(document))

@@ -116,7 +116,7 @@ class FakeLab:
         self.gpus: GpuSummary | None = None
         self.host: HostSummary | None = None
         self.driver_cpus: float | None = 0.0
-        self.document = VerdictDocument(
+        self.document: VerdictDocument | None = VerdictDocument(
             verdict="holds",
             claims=[
                 Claim(
@@ -137,6 +137,8 @@ class FakeLab:
     def _verify(self, url: str, options: VerifyOptions) -> Iterator[VerifyEvent]:
         self.log.append(f"verify {url} {options.budget}")
         yield StageStarted(stage="greedy")
+        if self.document is None:
+            raise HostError("the server does not answer any more")
         yield VerdictReady(document=self.document)
 
     def _drive(self, _: Host, job: DriveJob, sink: Path) -> Generator[DriveEvent, None, None]:

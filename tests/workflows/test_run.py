@@ -379,6 +379,23 @@ def test_a_trial_waits_for_a_host_out_of_reach_before_it_blames_its_requests(
     assert (first.status, first.reason) == ("failed", "the server died: CUDA out of memory")
 
 
+def test_a_verdict_that_a_cut_network_ended_blames_the_network_and_waits_for_it(
+    options: RunOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial, "CHECK_EVERY_S", 0.0)
+    fake = FakeLab()
+    fake.document = None
+    reach = iter([True, True, True])
+    fake.out_of_reach = lambda: next(reach, False)
+
+    run(replace(options, verdicts_only="quick"), fake.lab())
+
+    (sealed,) = open_recording(options.results).sealed
+    assert sealed.status == "failed"
+    assert sealed.reason.startswith("the host was out of reach for a while: the server does not")
+    assert list(reach) == []
+
+
 def test_what_the_host_did_is_in_columns_and_much_of_it_by_others_a_flag(
     options: RunOptions,
 ) -> None:
