@@ -55,7 +55,8 @@ def compared_lines(answer: Compared) -> Iterator[str]:
 def _arm_line(arm: ArmSummary) -> str:
     used = arm.acceptance.utilisation if arm.acceptance else None
     budget = "" if used is None else f", {used:.1%} of proposed nodes accepted"
-    counts = f"{arm.launches} launches, {arm.trials} trials"
+    launches = "1 launch" if arm.launches == 1 else f"{arm.launches} launches"
+    counts = f"{launches}, {arm.trials} trial{'' if arm.trials == 1 else 's'}"
     return f"  {arm.name}: {counts}, lossless: {arm.lossless}{budget}"
 
 
