@@ -1,13 +1,14 @@
 """A lab without servers: launches succeed, fail or die as told, and load takes no time."""
 
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from specbench.errors import HostError, LoadFailed
+from specbench.model.event import RunEvent, RunFinished
 from specbench.model.host import Host
 from specbench.model.load import (
     Certificate,
@@ -22,6 +23,8 @@ from specbench.model.service import LoadFailure, LoadProgress, ServiceFacts
 from specbench.model.telemetry import GpuSummary, HostSummary
 from specbench.model.verdict import Claim, VerdictDocument
 from specbench.workflows.lab import Lab
+from specbench.workflows.prepare import RunOptions
+from specbench.workflows.run import run_matrix
 from specbench.workflows.verify.events import StageStarted, VerdictReady, VerifyEvent
 from specbench.workflows.verify.options import VerifyOptions
 
@@ -186,3 +189,13 @@ def refused(job: DriveJob) -> list[RequestRecord]:
         RequestRecord(rid=f"r{n}", prompt_id="p", status="failed", reason="http_5xx", end_ns=1)
         for n in range(job.stop.requests or 0)
     ]
+
+
+def run(options: RunOptions, lab: Lab) -> list[RunEvent]:
+    with closing(run_matrix(options, lab)) as events:
+        return list(events)
+
+
+def finish(events: list[RunEvent]) -> RunFinished:
+    (finished,) = (event for event in events if isinstance(event, RunFinished))
+    return finished
