@@ -20,8 +20,8 @@ demo: setup
 test: setup
 	tests/install-system-packages.sh
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not e2e and not ssh"
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m ssh
-	$(BIN)/python -m pytest -q -m "e2e and not ssh"
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "ssh or (e2e and not slow)"
+	$(BIN)/python -m pytest -q -m "e2e and slow"
 
 check: setup
 	$(BIN)/ruff format --check .

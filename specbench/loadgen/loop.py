@@ -22,9 +22,9 @@ from specbench.loadgen.window import Window
 from specbench.model.load import DriveJob, Reason
 
 TICK_NS = 100_000_000
-BUSY, BACKLOG = 32, 512
-"""With so many sockets ready, understanding waits, until so many ended streams are waiting, or as
-many long ones as the former."""
+BUSY = 32
+"""With so many sockets ready, understanding waits until `Settling` has a heap, or as many long
+streams wait."""
 BRISK, GATHER_NS, GATHERED = 500, 150_000, 16
 """With so many reads in a tick, a poll that finds few sockets is repeated a moment later."""
 PACING_NS = 100_000_000
@@ -91,7 +91,7 @@ class Loop:
             precise = self._pacer.scheduled and until == due
             arrived = self._turn(until, precise=precise)
             self._send_due(time.monotonic_ns())
-            if arrived < BUSY or self._settling.waiting > BACKLOG or len(self._full) > BUSY:
+            if arrived < BUSY or self._settling.heaped or len(self._full) > BUSY:
                 self._use_spare_time()
         self._settling.drain()
 
