@@ -165,7 +165,7 @@ class Loop:
         try:
             while connection.exchange is exchange:
                 data, timespec = connection.read()
-                if exchange.hear(data, timespec, turn if timespec else turn.now()):
+                if exchange.hear(data, timespec, turn.now()):
                     self._answered(connection, exchange)
                 elif exchange.lazy and connection.plain and not connection.rest:
                     self._pool.stream(connection, exchange.tape)
@@ -185,6 +185,7 @@ class Loop:
         if len(data) == connection.room:
             connection.room = FULL_READ_BYTES
             self._pool.stream(connection, exchange.tape)
+        exchange.tape.turns[-1] = exchange.tape.turns[-1].now()  # this turn may launch yet
         if not data:
             exchange.tape.forget_last()
         if exchange.advance() if data else exchange.hear_end():

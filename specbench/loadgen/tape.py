@@ -25,7 +25,11 @@ class Turn:
         self.end_ns = monotonic_ns
 
     def now(self) -> "Turn":
-        """Give clocks of its own to a read that no kernel stamped: it is all that says when."""
+        """Give clocks of its own to a read just done.
+
+        Where no kernel stamped it they are all that says when; and a turn that goes on to send the
+        next request would make its lag longer than it was.
+        """
         return Turn(self.quiet_ns, time.time_ns(), time.monotonic_ns())
 
 
