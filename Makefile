@@ -35,6 +35,7 @@ fix: setup
 
 bench-load: setup
 	$(BIN)/python benchmarks/load_bench.py
+	$(BIN)/python benchmarks/load_truth.py
 
 # Coverage of the intervals, launches of isolate, a million rows: the figures of the docs.
 bench-stats: setup
