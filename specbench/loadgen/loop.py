@@ -115,7 +115,7 @@ class Loop:
             if self._brisk and len(ready) < GATHERED and now + GATHER_NS < until_ns:
                 time.sleep(GATHER_NS / 1e9)
                 ready, now = poller.ready(0), time.monotonic_ns()
-            turn = Turn(self._quiet_ns, time.time_ns(), now)
+            turn = Turn(self._quiet_ns, time.time_ns(), time.monotonic_ns())
             self._quiet_ns = now
             self._taken += len(ready)
             for fd, mask in ready:
