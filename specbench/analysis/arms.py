@@ -124,6 +124,12 @@ def match(trials: pd.DataFrame, a: Arm, b: Arm, *, allow: Iterable[str] = ()) ->
     return Matching(cells=cells, declared=used, unmatched=unmatched)
 
 
+def with_plain_texts(trials: pd.DataFrame) -> pd.DataFrame:
+    """Hold texts as plain objects: rows are picked hundreds of times, which Arrow is slow at."""
+    texts = [name for name, kind in trials.dtypes.items() if isinstance(kind, pd.StringDtype)]
+    return trials.astype(dict.fromkeys(texts, object))
+
+
 def level_rows(trials: pd.DataFrame) -> list[Levels]:
     """Return the levels of each trial; NaN becomes None, a whole float an integer."""
     names = [*factor_columns(trials), "host", "status"]

@@ -7,7 +7,16 @@ import msgspec
 import pandas as pd
 
 from specbench.analysis.acceptance import profile
-from specbench.analysis.arms import Arm, Levels, MatchedCell, Matching, arm, level_rows, match
+from specbench.analysis.arms import (
+    Arm,
+    Levels,
+    MatchedCell,
+    Matching,
+    arm,
+    level_rows,
+    match,
+    with_plain_texts,
+)
 from specbench.analysis.comparison import ArmSummary, CellComparison, Comparison
 from specbench.analysis.confounds import Difference, differences, refuse
 from specbench.analysis.crossover import Crossover, crossover
@@ -58,7 +67,7 @@ def compare(
     known = _with(_metric(metric), allowances or Allowances())
     if where is not None:
         trials = trials[[where(levels) for levels in level_rows(trials)]]
-    trials = _quick(trials.reset_index(drop=True))
+    trials = with_plain_texts(trials.reset_index(drop=True))
     arms = [arm(side, trials) if isinstance(side, str) else side for side in (a, b)]
     matching = match(trials, arms[0], arms[1], allow=allow)
     guarded = [
@@ -77,12 +86,6 @@ def compare(
 
 def _metric(name: str) -> Metric:
     return metric(name)
-
-
-def _quick(trials: pd.DataFrame) -> pd.DataFrame:
-    """Hold texts as plain objects: rows are picked hundreds of times, which Arrow is slow at."""
-    texts = [name for name, kind in trials.dtypes.items() if isinstance(kind, pd.StringDtype)]
-    return trials.astype(dict.fromkeys(texts, object))
 
 
 def _with(metric: Metric, allowances: Allowances) -> Metric:

@@ -37,10 +37,8 @@ class FlagCheck:
 
         A command that is not SGLang's launcher has a parser of its own and is not judged.
         """
-        if (
-            launch.argv[1:3] != ("-m", MODULE)
-            or (launch.argv, launch.env.get(VARIABLE)) in self._accepted
-        ):
+        asked = launch.argv, launch.env.get(VARIABLE)
+        if launch.argv[1:3] != ("-m", MODULE) or asked in self._accepted:
             return
         path = {VARIABLE: launch.env[VARIABLE]} if VARIABLE in launch.env else {}
         flags = msgspec.json.encode(launch.argv[3:])
@@ -63,4 +61,4 @@ class FlagCheck:
                 evidence=done.stderr.splitlines()[-3:],
             )
         if done.ok:
-            self._accepted.add((launch.argv, launch.env.get(VARIABLE)))
+            self._accepted.add(asked)

@@ -99,22 +99,19 @@ class Exchange:
 
     def hear(self, data: bytes, timespec: bytes, turn: Turn) -> bool:
         """Take a read; says whether nothing more is to be read."""
-        if not data:
-            return self.hear_end()
         self.tape.add(data, timespec, turn)
         return self.advance()
 
-    def hear_end(self) -> bool:
-        """Take that the server closed; says whether nothing more is to be read, which is so."""
-        self._closed = True
-        return self.advance()
-
     def advance(self) -> bool:
-        """Look at what was put on the tape last; says whether nothing more is to be read.
+        """Look at the read put on the tape last; says whether nothing more is to be read.
 
+        A read of nothing says that the server closed, and is taken off again.
         In a stream of chunks only the tail is looked at: events of JSON hold no carriage return,
         so the closing chunk is known by its bytes. Everything else is framed at once.
         """
+        if not self.tape.data[-1]:
+            self._closed = True
+            self.tape.forget_last()
         self.answered = self.answered or bool(self.tape.data)
         if self.lazy and not self._closed:
             tail = self.tape.tail()

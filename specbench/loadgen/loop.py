@@ -186,9 +186,7 @@ class Loop:
             connection.room = FULL_READ_BYTES
             self._pool.stream(connection, exchange.tape)
         exchange.tape.turns[-1] = exchange.tape.turns[-1].now()  # this turn may launch yet
-        if not data:
-            exchange.tape.forget_last()
-        if exchange.advance() if data else exchange.hear_end():
+        if exchange.advance():
             self._answered(connection, exchange)
 
     def _go_on_opening(self, connection: Connection) -> None:

@@ -47,6 +47,10 @@ def not_lossless(trials: pd.DataFrame) -> frozenset[str]:
     return frozenset(str(cell) for cell in trials["cell_id"][trials["lossless"] == "violated"])
 
 
+NOT_LOSSLESS = " (not lossless)"
+"""What stands behind a speed of wrong output, wherever one is written."""
+
+
 def varying(trials: pd.DataFrame, factors: Sequence[str] | None = None) -> list[str]:
     """Name the factors that take more than one level where they apply."""
     names = factors_of(trials) if factors is None else factors

@@ -122,7 +122,7 @@ def _measured(row: Mapping[Any, Any], name: str, lossy: frozenset[str]) -> str:
     value = cells.plain(row[name])
     text = times(value) if name == "speedup" else show(value)
     marked = name in SPEEDS and str(row["cell_id"]) in lossy and text != ABSENT
-    return f"{text} (not lossless)" if marked else text
+    return text + cells.NOT_LOSSLESS if marked else text
 
 
 def _time(started_at: Any) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import yaml
 
+from specbench.analysis.arms import with_plain_texts
 from specbench.errors import RecordingError
 from specbench.model.load import RequestRecord
 from specbench.recording import Recording
@@ -91,7 +92,7 @@ def gather(recording: Recording) -> Evidence:
         name=recording.path.name,
         path=recording.path,
         manifest=recording.manifest,
-        trials=_quick(_with_algorithm(recording.trials)),
+        trials=with_plain_texts(_with_algorithm(recording.trials)),
         requests=columns.table(),
         histograms={key: counts for key, counts in histograms.items() if counts},
         blocks=recording.blocks,
@@ -110,12 +111,6 @@ def _with_algorithm(trials: pd.DataFrame) -> pd.DataFrame:
     if "algorithm" in trials.columns:
         return trials
     return pd.concat([pd.DataFrame(columns=pd.Index(["algorithm"])), trials], axis=1)
-
-
-def _quick(trials: pd.DataFrame) -> pd.DataFrame:
-    """Hold texts as plain objects: rows are picked hundreds of times, which Arrow is slow at."""
-    texts = [name for name, kind in trials.dtypes.items() if isinstance(kind, pd.StringDtype)]
-    return trials.astype(dict.fromkeys(texts, object))
 
 
 _Request = msgspec.defstruct(

@@ -12,7 +12,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from specbench.analysis.lossless.shaping import NUCLEUS_EDGE, RANK_EDGE_NAT, Atoms, Filters
+from specbench.analysis.lossless.shaping import (
+    NUCLEUS_EDGE,
+    RANK_EDGE_NAT,
+    Atoms,
+    Filters,
+    atoms_of,
+)
 from specbench.analysis.lossless.tokens import Bools, Floats, ScoredTokens
 
 _LUMPED = 20
@@ -58,14 +64,7 @@ def shape_any(tokens: ScoredTokens, filters: Filters) -> Atoms:
     weights = np.hstack([np.where(inside, probs, 0.0), np.zeros((len(tokens), 1))])
     chosen = tokens.rank
     hit = weights[np.arange(len(tokens)), chosen] > 0.0
-    row = np.flatnonzero(hit & (inside.sum(axis=1) > 1))
-    return Atoms(
-        probs=weights[row] / weights[row].sum(axis=1, keepdims=True),
-        chosen=chosen[row],
-        row=row,
-        request=tokens.request[row],
-        position=tokens.position[row],
-    )
+    return atoms_of(tokens, weights, chosen, hit & (inside.sum(axis=1) > 1))
 
 
 def forbidden(tokens: ScoredTokens, filters: Filters, margin_nat: float) -> Bools:

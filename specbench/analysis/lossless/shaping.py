@@ -48,6 +48,18 @@ class Atoms:
         return len(self.chosen)
 
 
+def atoms_of(tokens: ScoredTokens, probs: Floats, chosen: Ints, keep: Bools) -> Atoms:
+    """Return the rows to keep, each divided by its sum; `probs` (n, K+1) are weights."""
+    row = np.flatnonzero(keep)
+    return Atoms(
+        probs=probs[row] / probs[row].sum(axis=1, keepdims=True),
+        chosen=chosen[row],
+        row=row,
+        request=tokens.request[row],
+        position=tokens.position[row],
+    )
+
+
 def shape(tokens: ScoredTokens, filters: Filters) -> Atoms:
     """Return the lumped conditional distribution at each token under `filters`.
 
@@ -77,14 +89,7 @@ def shape(tokens: ScoredTokens, filters: Filters) -> Atoms:
         probs, keep = _nucleus(probs, filters.top_p)
     chosen = _chosen_atom(tokens, filters)
     keep &= probs[np.arange(len(tokens)), chosen] > 0.0
-    row = np.flatnonzero(keep)
-    return Atoms(
-        probs=probs[row] / probs[row].sum(axis=1, keepdims=True),
-        chosen=chosen[row],
-        row=row,
-        request=tokens.request[row],
-        position=tokens.position[row],
-    )
+    return atoms_of(tokens, probs, chosen, keep)
 
 
 def support_violations(tokens: ScoredTokens, filters: Filters, margin_nat: float) -> Bools:

@@ -18,7 +18,6 @@ MAX_SENTENCES = 24
 """Cells above which each cell's sentence is left to the table, and only groups get one."""
 
 
-NOT_LOSSLESS = "(not lossless)"
 OF_SPEED = frozenset({"C5", "C9", "M4", "M6", "M8", "M13", "M14", "M15", "M16", "M17", "O9"})
 """Mistakes that bend a speed; launches and intervals stand in each sentence anyway."""
 
@@ -194,7 +193,7 @@ def _table(pairs: list[SpeedUp]) -> Table:
         rows=tuple(
             (
                 pair.label,
-                times(pair.ratio) + (f" {NOT_LOSSLESS}" if pair.lossy and pair.ratio else ""),
+                times(pair.ratio) + (cells.NOT_LOSSLESS if pair.lossy and pair.ratio else ""),
                 between(pair.low, pair.high) if pair.low is not None and pair.high else None,
                 times(pair.accept_ratio),
                 times(pair.step_ratio),
@@ -296,6 +295,10 @@ class _Peak:
     def rising(self) -> bool:
         return bool(self.best["concurrency"] == self.top)
 
+    def speed(self, lossy: frozenset[str], unit: str = "") -> str:
+        marked = cells.NOT_LOSSLESS if self.best["cell_id"] in lossy else ""
+        return f"{show(self.best['tok_s'])}{unit}{marked}"
+
     def statement(self, lossy: frozenset[str]) -> Statement:
         best = self.best
         limit = (
@@ -305,17 +308,15 @@ class _Peak:
         )
         return Statement(
             kind="fact",
-            text=f"{self.label}: the highest mean throughput is {show(best['tok_s'])} tok/s"
-            f"{f' {NOT_LOSSLESS}' if best['cell_id'] in lossy else ''}, at"
+            text=f"{self.label}: the highest mean throughput is {self.speed(lossy, ' tok/s')}, at"
             f" concurrency {cells.show_level(best['concurrency'])} (n ="
             f" {count(best['trials'], 'trial')}); {limit}.",
             rows=(best["cell_id"],),
         )
 
     def row(self, lossy: frozenset[str]) -> tuple[Any, ...]:
-        marked = f" {NOT_LOSSLESS}" if self.best["cell_id"] in lossy else ""
         return (
-            self.label, f"{show(self.best['tok_s'])}{marked}",
+            self.label, self.speed(lossy),
             cells.show_level(self.best["concurrency"]), cells.show_level(self.top),
             self.best["trials"], "not reached" if self.rising else "reached",
         )  # fmt: skip

@@ -113,10 +113,7 @@ def _not_tested(conclusion: Conclusion) -> list[str]:
         )
     if not session.stop_ids:
         out.append("stop tokens: no request ended by itself")
-    out += [
-        "grammar-constrained decoding, LoRA, multimodal inputs, disaggregated prefill",
-    ]
-    return out
+    return [*out, "grammar-constrained decoding, LoRA, multimodal inputs, disaggregated prefill"]
 
 
 def _needed(

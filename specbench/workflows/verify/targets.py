@@ -11,7 +11,7 @@ import msgspec
 from specbench.errors import HostError, InputError, RecordingError
 from specbench.model.verdict import VerdictDocument
 from specbench.workflows.opening import open_recording
-from specbench.workflows.verify.battery import open_session, verify_server
+from specbench.workflows.verify.battery import open_session, run_battery
 from specbench.workflows.verify.client import Client
 from specbench.workflows.verify.deferred import score_recording
 from specbench.workflows.verify.events import VerdictReady, VerifyEvent
@@ -65,12 +65,12 @@ def verify_url(url: str, options: VerifyOptions) -> Iterator[VerifyEvent]:
 
     """
     reference = read_reference(options.reference) if options.reference else None
-    if reference is None or not reference.taped:
-        yield from verify_server(url, options)
-        return
     client = Client(url, options.api_key_env, options.concurrency, options.timeout_s)
     try:
-        yield from score_recording(client, options, reference)
+        if reference is not None and reference.taped:
+            yield from score_recording(client, options, reference)
+        else:
+            yield from run_battery(client, options, reference)
     finally:
         client.close()
 
