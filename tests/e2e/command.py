@@ -1,6 +1,5 @@
 """Run specbench as a user does, and see what it leaves behind."""
 
-import socket
 import subprocess
 import sys
 import time
@@ -8,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from specbench.recording import Recording, find_recordings
+from tests.ports import free_port
 
 MATRIX = """\
 name: e2e
@@ -24,13 +24,6 @@ server:
   flags: {time-scale: 0.0, load-seconds: 0.5}
 workload: {requests: 12, max_tokens: 48}
 """
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def write_files(folder: Path, matrix: str = MATRIX, host: str = "") -> int:

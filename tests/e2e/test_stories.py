@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.command import free_port, write_files
+from tests.e2e.command import write_files
+from tests.ports import free_port
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 

@@ -1,7 +1,6 @@
 """The server's own Python says which code it will serve: version, origin, commit, dirty or not."""
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,15 +12,9 @@ from specbench.launchers.command import Address, Launch
 from specbench.launchers.host import facts_of
 from specbench.model.host import Host
 from specbench.remote.local import LocalShell
+from tests.launchers.tinyserve import git
 
 Ask = Callable[..., dict[str, Any]]
-
-
-def git(folder: Path, *words: str) -> str:
-    who = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
-    return subprocess.run(
-        ["git", "-C", str(folder), *who, *words], check=True, capture_output=True, text=True
-    ).stdout.strip()
 
 
 @pytest.fixture

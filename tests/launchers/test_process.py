@@ -23,6 +23,7 @@ from specbench.model.host import Host
 from specbench.model.plan import LaunchSpec
 from specbench.model.service import LoadProgress
 from specbench.remote.local import LocalShell
+from tests.launchers.clients import CLIENT, kill_when_ready
 from tests.launchers.conftest import PATIENCE
 
 Make = Callable[..., LaunchSpec]
@@ -183,32 +184,8 @@ def test_a_death_between_trials_is_noticed_and_explained(
     assert "signal 9" in after.cause
 
 
-CLIENT = """
-import sys
-from pathlib import Path
-import msgspec
-from specbench.launchers import launcher_for
-from specbench.model.host import Host
-from specbench.model.plan import LaunchSpec
-host = msgspec.json.decode(sys.argv[1], type=Host)
-spec = msgspec.json.decode(sys.argv[2], type=LaunchSpec)
-with launcher_for(host).running(spec, Path(sys.argv[3])) as service:
-    list(service.until_ready())
-    print("ready", service.facts.pid, flush=True)
-    sys.stdin.read()
-"""
-
-
 def test_a_killed_client_leaves_no_server(local: Host, spec_of: Make, tmp_path: Path) -> None:
-    arguments = [msgspec.json.encode(item).decode() for item in (local, spec_of("children"))]
-    client = subprocess.Popen(
-        [sys.executable, "-c", CLIENT, *arguments, str(tmp_path)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    with client:
-        assert client.stdout is not None
-        server = int(client.stdout.readline().split()[1])
-        client.kill()
+    server = kill_when_ready(local, spec_of("children"), tmp_path)
     pids = [server, *children_in(tmp_path / "server.log")]
     deadline = time.monotonic() + 10
     while any(start_ticks(pid) for pid in pids) and time.monotonic() < deadline:

@@ -177,6 +177,12 @@ def make_job(
     return msgspec.structs.replace(job, **changes)
 
 
+def with_target(folder: Path, port: int, **changes: object) -> DriveJob:
+    url = f"http://127.0.0.1:{port}"
+    job = make_job(folder, url)
+    return msgspec.structs.replace(job, target=msgspec.structs.replace(job.target, **changes))
+
+
 def run(job: DriveJob, sink: Path) -> tuple[DriveReport, list[RequestRecord]]:
     *_, report = drive(job, sink)
     assert isinstance(report, DriveReport)

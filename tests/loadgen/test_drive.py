@@ -13,7 +13,6 @@ from specbench.errors import HostError
 from specbench.loadgen import drive
 from specbench.model.load import (
     Closed,
-    DriveJob,
     DriveProgress,
     DriveReport,
     Open,
@@ -33,14 +32,9 @@ from tests.loadgen.scripted import (
     run,
     serving,
     stream,
+    with_target,
     word,
 )
-
-
-def with_target(folder: Path, port: int, **changes: object) -> DriveJob:
-    url = f"http://127.0.0.1:{port}"
-    job = make_job(folder, url)
-    return msgspec.structs.replace(job, target=msgspec.structs.replace(job.target, **changes))
 
 
 def workers_of(pid: int) -> list[str]:

@@ -8,28 +8,8 @@ import pytest
 
 from specbench.errors import HostError, InputError
 from specbench.loadgen import drive
-from specbench.model.load import (
-    DriveJob,
-)
-from tests.loadgen.scripted import (
-    good,
-    make_job,
-    run,
-    self_signed,
-    serving,
-)
-
-
-def with_target(folder: Path, port: int, **changes: object) -> DriveJob:
-    url = f"http://127.0.0.1:{port}"
-    job = make_job(folder, url)
-    return msgspec.structs.replace(job, target=msgspec.structs.replace(job.target, **changes))
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
+from tests.loadgen.scripted import good, make_job, run, self_signed, serving, with_target
+from tests.ports import free_port
 
 
 def test_connection_refused_is_one_sentence_and_status_4(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Two test hosts for the session, or the reason why there are none."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import pytest
 from specbench.launchers import Patience
 from specbench.model.host import Host
 from specbench.remote.endpoint import CONFIG_VARIABLE
-from tests.testhosts.lab import TestHost, lab, missing, shared_folders
+from tests.testhosts.lab import TestHost, lab, require_test_hosts, shared_folders
 
 FAKE_SERVER = Path(__file__).parents[1] / "launchers" / "fake_server.py"
 PATIENCE = Patience(load_timeout_s=90.0, stall_s=20.0, poll_s=0.2, unreachable_s=60.0)
@@ -17,11 +16,7 @@ PATIENCE = Patience(load_timeout_s=90.0, stall_s=20.0, poll_s=0.2, unreachable_s
 
 @pytest.fixture(scope="session")
 def running_hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[TestHost]]:
-    reason = missing()
-    if reason and os.environ.get("CI") == "true":
-        pytest.fail(reason)
-    if reason:
-        pytest.skip(reason)
+    require_test_hosts()
     with lab(tmp_path_factory.mktemp("lab"), 1, shared_folders()) as hosts:
         for host in hosts:
             put(host, FAKE_SERVER.read_bytes(), "/opt/fake_server.py")

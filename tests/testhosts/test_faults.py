@@ -137,7 +137,9 @@ def test_a_host_that_comes_back_with_another_key_is_refused_at_once_and_told_of(
 ) -> None:
     before = state_of(machine)
     key = "/etc/ssh/ssh_host_ed25519_key"
-    other = f"cp -p {key} /root/; ssh-keygen -q -t ed25519 -N '' -f /root/new; cp /root/new {key}"
+    other = (
+        f"cp -p {key} {key}.kept; ssh-keygen -q -t ed25519 -N '' -f {key}.new; cp {key}.new {key}"
+    )
     again = "systemctl restart ssh; pkill -KILL -u ops -x sshd"
     found: list[LoadFailure | None] = []
 
@@ -152,7 +154,7 @@ def test_a_host_that_comes_back_with_another_key_is_refused_at_once_and_told_of(
         with pytest.raises(HostError, match="has changed") as error:
             measured()
     finally:
-        machine.within(f"mv /root/ssh_host_ed25519_key {key}; rm /root/new*; {again}; true")
+        machine.within(f"mv {key}.kept {key}; rm {key}.new*; {again}; true")
         launcher.close()
 
     with closing(shell_for(by_systemd)) as shell:

@@ -1,8 +1,6 @@
 """Packages on a real host: served from a folder of their own, and gone without a trace."""
 
 import shutil
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -17,7 +15,7 @@ from specbench.launchers.launcher import shell_for
 from specbench.launchers.restoring import restore_everything
 from specbench.model.host import Host
 from specbench.model.plan import LaunchSpec
-from tests.launchers.test_process import CLIENT
+from tests.launchers.clients import kill_when_ready
 from tests.launchers.tinyserve import repository, wheel
 from tests.testhosts.conftest import PATIENCE, put
 from tests.testhosts.lab import TestHost
@@ -73,16 +71,7 @@ def test_a_commit_is_served_and_after_a_kill_restore_takes_it_away(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     before = state_of(machine)
     url = f"git+file://{repository(tmp_path / 'r', 'from the commit')}@main#subdirectory=python"
-    items = (with_pip, serving(*pin_files([url])))
-    arguments = [msgspec.json.encode(item).decode() for item in items]
-    client = subprocess.Popen(
-        [sys.executable, "-c", CLIENT, *arguments, str(tmp_path)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    with client:
-        assert client.stdout is not None
-        assert client.stdout.readline().startswith("ready")
-        client.kill()
+    kill_when_ready(with_pip, serving(*pin_files([url])), tmp_path)
     during = state_of(machine)
     log = machine.within("journalctl --unit=sglang-bench --lines=60")
 

@@ -1,7 +1,5 @@
 """Processes and user units on a real host: they outlive a connection, and nothing of them stays."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import msgspec
@@ -13,7 +11,7 @@ from specbench.launchers.launcher import shell_for
 from specbench.launchers.launcher_checks import check_everything
 from specbench.launchers.restoring import restore_everything
 from specbench.model.host import Host
-from tests.launchers.test_process import CLIENT
+from tests.launchers.clients import kill_when_ready
 from tests.testhosts.conftest import PATIENCE
 from tests.testhosts.lab import TestHost
 from tests.testhosts.test_systemd import load, spec, state_of
@@ -55,15 +53,7 @@ def test_a_process_is_started_waited_out_and_gone_with_all_its_files(
 def test_a_process_survives_its_client_and_the_next_run_cleans_it_up(
     machine: TestHost, by_process: Host, tmp_path: Path
 ) -> None:
-    arguments = [msgspec.json.encode(item).decode() for item in (by_process, spec())]
-    client = subprocess.Popen(
-        [sys.executable, "-c", CLIENT, *arguments, str(tmp_path)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    with client:
-        assert client.stdout is not None
-        pid = int(client.stdout.readline().split()[1])
-        client.kill()
+    pid = kill_when_ready(by_process, spec(), tmp_path)
     survived = alive(machine, pid)
 
     _, service = load(by_process, "healthy", tmp_path / "second")

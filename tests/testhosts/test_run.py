@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from specbench.recording import Recording, find_recordings
-from tests.testhosts.lab import TestHost, lab, missing, shared_folders
+from tests.testhosts.lab import TestHost, lab, require_test_hosts, shared_folders
 from tests.testhosts.test_faults import CLOCK, clock_that_steps
 from tests.testhosts.test_systemd import state_of
 
@@ -49,11 +49,7 @@ def sealed(results: Path) -> list[str]:
 
 
 def test_a_run_over_two_hosts_survives_a_cut_network_and_a_killed_client(tmp_path: Path) -> None:
-    reason = missing()
-    if reason and os.environ.get("CI") == "true":
-        pytest.fail(reason)
-    if reason:
-        pytest.skip(reason)
+    require_test_hosts()
     (tmp_path / "matrix.yaml").write_text(MATRIX)
     (tmp_path / "hosts.yaml").write_text(HOSTS % sys.executable)
 

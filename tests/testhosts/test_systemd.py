@@ -1,8 +1,6 @@
 """The systemd launcher on a real host: what it starts is watched, what it changes comes back."""
 
 import json
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -19,7 +17,7 @@ from specbench.launchers.restoring import restore_everything
 from specbench.model.host import Host
 from specbench.model.plan import LaunchSpec
 from specbench.model.service import LoadFailure, LoadProgress
-from tests.launchers.test_process import CLIENT
+from tests.launchers.clients import kill_when_ready
 from tests.testhosts.conftest import PATIENCE
 from tests.testhosts.image import ADMIN_PASSWORD
 from tests.testhosts.lab import TestHost
@@ -146,15 +144,7 @@ def test_after_a_kill_restore_gives_the_unit_back_as_it_was(
     machine: TestHost, by_systemd: Host, tmp_path: Path
 ) -> None:
     before = state_of(machine)
-    arguments = [msgspec.json.encode(item).decode() for item in (by_systemd, spec())]
-    client = subprocess.Popen(
-        [sys.executable, "-c", CLIENT, *arguments, str(tmp_path)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    with client:
-        assert client.stdout is not None
-        assert client.stdout.readline().startswith("ready")
-        client.kill()
+    kill_when_ready(by_systemd, spec(), tmp_path)
     during = state_of(machine)
 
     shell = shell_for(by_systemd)

@@ -52,20 +52,25 @@ def test_heavy_tailed_control_widens_the_margins_and_is_not_in_excess_of_itself(
     assert excess_over_control(other + (rng.random(5000) < 0.03) * 5, control, margins.soft) < 1e-9
 
 
+def of_two(shares: list[float], token: list[int], round_index: list[int]) -> ScoredTokens:
+    """One request in which every token was chosen between two, of the same shares each time."""
+    n = len(token)
+    top_logp = np.tile(np.log(shares), (n, 1))
+    return ScoredTokens(
+        request=np.zeros(n, np.int64),
+        position=np.arange(n),
+        token=np.array(token),
+        logp=top_logp[np.arange(n), token],
+        top_ids=np.tile([0, 1], (n, 1)),
+        top_logp=top_logp,
+        output_logp=np.full(n, np.nan),
+        round_index=np.array(round_index),
+    )
+
+
 def penalised(stale: bool) -> ScoredTokens:
     """Two tokens tie but for a penalty of 1 nat a count; a round is two tokens long."""
-    top_logp = np.tile(np.log([0.6, 0.4]), (4, 1))
-    token = np.array([0, 0, 1, 1] if stale else [0, 1, 0, 1])
-    return ScoredTokens(
-        request=np.zeros(4, np.int64),
-        position=np.arange(4),
-        token=token,
-        logp=top_logp[np.arange(4), token],
-        top_ids=np.tile([0, 1], (4, 1)),
-        top_logp=top_logp,
-        output_logp=np.full(4, np.nan),
-        round_index=np.arange(4) % 2,
-    )
+    return of_two([0.6, 0.4], [0, 0, 1, 1] if stale else [0, 1, 0, 1], [0, 1, 0, 1])
 
 
 def test_exact_penalties_leave_no_regret_and_stale_ones_are_explained_by_the_round() -> None:
@@ -81,18 +86,7 @@ def test_exact_penalties_leave_no_regret_and_stale_ones_are_explained_by_the_rou
 
 def test_a_server_that_counts_only_the_last_token_of_each_round_is_explained_by_that() -> None:
     # Rounds of three after the prefill's token: 0 is penalised as often as a round ended with it.
-    top_logp = np.tile(np.log([0.7, 0.3]), (7, 1))
-    token = np.array([0, 1, 1, 1, 0, 0, 0])
-    tokens = ScoredTokens(
-        request=np.zeros(7, np.int64),
-        position=np.arange(7),
-        token=token,
-        logp=top_logp[np.arange(7), token],
-        top_ids=np.tile([0, 1], (7, 1)),
-        top_logp=top_logp,
-        output_logp=np.full(7, np.nan),
-        round_index=np.array([-1, 0, 1, 2, 0, 1, 2]),
-    )
+    tokens = of_two([0.7, 0.3], [0, 1, 1, 1, 0, 0, 0], [-1, 0, 1, 2, 0, 1, 2])
 
     late = last_tokens_regret(tokens, 2.0)
     exact, _ = penalised_regret(tokens, 2.0, np.array([0, 0, 0, 0, 1, 1, 1]))

@@ -3,12 +3,12 @@
 import http.client
 import re
 import signal
-import socket
 import time
 
 import pytest
 
 from tests.engine.server.conftest import Engine, Start
+from tests.ports import free_port
 
 MILESTONES = [
     r"server_args=",
@@ -40,11 +40,6 @@ EAGLE = (
     "--speculative-num-steps", "3", "--speculative-eagle-topk", "1",
     "--speculative-num-draft-tokens", "4",
 )  # fmt: skip
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 def status_of(port: int, path: str) -> int | None:
