@@ -1,6 +1,6 @@
 """The battery's client over a decoder in this process: same answers as HTTP, without sockets.
 
-It stands in for `specbench.workflows.verify.client.Client` in the fault matrix and the
+It stands in for `specbench.verify.client.Client` in the fault matrix and the
 false-alarm benchmark, where hundreds of servers are verified. Requests are batched continuously
 at the concurrency asked for; finished sequences leave their KV in a prefix cache.
 """
@@ -11,15 +11,15 @@ from collections.abc import Sequence as Many
 from dataclasses import dataclass, field
 from typing import Any
 
-from specbench.analysis.lossless.counters import RequestCounters
 from specbench.engine.decoder import Decoder
 from specbench.engine.lm import LanguageModel
 from specbench.engine.noise import NoiseConfig
 from specbench.engine.sampling import SamplingParams
 from specbench.engine.sequence import KvCache, LogprobWish, Sequence
 from specbench.engine.speculation import SpeculationConfig
-from specbench.workflows.verify.client import Spent
-from specbench.workflows.verify.wire import Ask, Completion, Scored
+from specbench.verify.client import Spent
+from specbench.verify.statistics.counters import RequestCounters
+from specbench.verify.wire import Ask, Completion, Scored
 
 
 @dataclass(slots=True)

@@ -17,9 +17,9 @@ from fault_matrix import SHAPES
 
 from specbench.engine.lm import load_language
 from specbench.stats.counts import poisson_upper
-from specbench.workflows.verify.battery import run_battery
-from specbench.workflows.verify.events import VerdictReady
-from specbench.workflows.verify.options import VerifyOptions
+from specbench.verify.battery import run_battery
+from specbench.verify.events import VerdictReady
+from specbench.verify.options import VerifyOptions
 
 RESULTS = Path(__file__).parent / "results" / "false_alarms.jsonl"
 NOISE = (0.0, 0.01, 0.02, 0.05)

@@ -21,9 +21,9 @@ from specbench.engine.faults import FAULTS
 from specbench.engine.lm import LanguageModel, load_language
 from specbench.engine.speculation import SpeculationConfig
 from specbench.model.verdict import VerdictDocument
-from specbench.workflows.verify.battery import run_battery
-from specbench.workflows.verify.events import StageFinished, VerdictReady
-from specbench.workflows.verify.options import VerifyOptions
+from specbench.verify.battery import run_battery
+from specbench.verify.events import StageFinished, VerdictReady
+from specbench.verify.options import VerifyOptions
 
 RESULTS = Path(__file__).parent / "results" / "fault_matrix.jsonl"
 TABLE = Path(__file__).parents[1] / "docs" / "reference" / "faults.md"

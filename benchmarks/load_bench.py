@@ -24,10 +24,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from specbench.backends.sglang.requests import PATHS, request_body
 from specbench.loadgen import drive
 from specbench.model.load import DriveReport, Prompt, RequestRecord, Sampling, Target
-from specbench.sglang.wire import PATHS, request_body
-from specbench.workflows.groundtruth import (
+from specbench.workflows.self_test import truth_job
+from specbench.workflows.truth_server import (
     build,
     compare,
     first_error_us,
@@ -36,7 +37,6 @@ from specbench.workflows.groundtruth import (
     read_log,
     serving,
 )
-from specbench.workflows.selftest import truth_job
 
 TOKENS = 100
 Figures = dict[str, Any]

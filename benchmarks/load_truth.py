@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from specbench.model.load import RequestRecord
-from specbench.workflows.groundtruth import Truth, build, read_log, serving, undisturbed
+from specbench.workflows.truth_server import Truth, build, read_log, serving, undisturbed
 
 TOKENS = 128
 

@@ -9,9 +9,9 @@ import time
 import msgspec
 
 from specbench import config, planning
+from specbench.backends.sglang.rules import invalid_reason
 from specbench.model.host import Host
 from specbench.model.matrix import Matrix
-from specbench.sglang.constraints import invalid_reason
 
 LIMIT_S = 2.0
 MATRIX = """

@@ -7,7 +7,7 @@ import msgspec
 import pandas as pd
 
 from specbench.errors import ConfoundError, InputError, nearest
-from specbench.model.expression import parse
+from specbench.expressions.expression import parse
 from specbench.model.matrix import LOAD_FACTORS, REQUEST_FACTORS, Level
 
 Levels = dict[str, Level]

@@ -4,18 +4,18 @@ import sys
 
 import typer
 
-from specbench.cli.compare import compare
-from specbench.cli.engine import engine
-from specbench.cli.hosts import hosts
-from specbench.cli.isolate import isolate
-from specbench.cli.load import load
-from specbench.cli.plan import plan
-from specbench.cli.record import record
-from specbench.cli.report import report
-from specbench.cli.run import run
-from specbench.cli.schema import schema
-from specbench.cli.status import status
-from specbench.cli.verify import verify
+from specbench.cli.commands.compare import compare
+from specbench.cli.commands.engine import engine
+from specbench.cli.commands.hosts import hosts
+from specbench.cli.commands.isolate import isolate
+from specbench.cli.commands.load import load
+from specbench.cli.commands.plan import plan
+from specbench.cli.commands.record import record
+from specbench.cli.commands.report import report
+from specbench.cli.commands.run import run
+from specbench.cli.commands.schema import schema
+from specbench.cli.commands.status import status
+from specbench.cli.commands.verify import verify
 from specbench.errors import SpecbenchError
 
 app = typer.Typer(

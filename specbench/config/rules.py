@@ -12,7 +12,8 @@ from specbench.config.records import key_place, leaves, place_of, scalar_at
 from specbench.config.secrets import refuse_literal_secrets
 from specbench.config.shapes import MatrixFile
 from specbench.errors import nearest
-from specbench.model.expression import ExpressionError, parse
+from specbench.expressions.expression import ExpressionError, parse
+from specbench.expressions.template import compile_template
 from specbench.model.matrix import (
     LOAD_FACTORS,
     REQUEST_FACTORS,
@@ -22,7 +23,6 @@ from specbench.model.matrix import (
     Matrix,
     is_variable,
 )
-from specbench.model.template import compile_template
 
 _ALGORITHM = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 _FLAG = re.compile(r"[a-z0-9][a-z0-9-]{0,99}")

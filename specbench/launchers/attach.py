@@ -6,15 +6,15 @@ from pathlib import Path
 
 import msgspec
 
+from specbench.backends.client import ControlClient
+from specbench.backends.sglang.identity import Finding
 from specbench.errors import HostError
-from specbench.launchers.command import address_of
-from specbench.launchers.host import facts_of
-from specbench.launchers.sampler import sampled
+from specbench.hosts.command import address_of
+from specbench.hosts.state import facts_of
+from specbench.hosts.telemetry import sampled
 from specbench.launchers.service import RunningService
 from specbench.launchers.serving import Place, url_through
 from specbench.model.plan import LaunchSpec
-from specbench.remote.http import ControlClient
-from specbench.sglang.identity import Finding
 
 
 class AttachLauncher:

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from specbench.backends.sglang.identity import Finding, contamination_of
 from specbench.errors import HostError, InputError, LoadFailed
-from specbench.launchers.command import Launch, address_of, render
-from specbench.launchers.host import ask, holders_of, require_free_port
+from specbench.hosts.command import Launch, address_of, render
+from specbench.hosts.state import ask, holders_of, require_free_port
 from specbench.launchers.service import RunningService
 from specbench.launchers.serving import Place, serving, write_launch
 from specbench.model.host import Host
 from specbench.model.plan import LaunchSpec
 from specbench.remote.shell import Completed, Shell
-from specbench.sglang.identity import Finding, contamination_of
 
 LABEL = "specbench"
 RUN_S = 600.0

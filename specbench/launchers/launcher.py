@@ -10,25 +10,25 @@ from typing import Protocol
 import msgspec
 
 from specbench.errors import InputError
+from specbench.hosts.command import render
+from specbench.hosts.deploy import code_hash, deployed, restore
+from specbench.hosts.gpus import describe, list_processes, wait_for_memory
+from specbench.hosts.lock import HostLock
+from specbench.hosts.packages import VARIABLE, path_with, require_first
+from specbench.hosts.state import boot_id, facts_of
+from specbench.hosts.telemetry import sampled
 from specbench.launchers.attach import AttachLauncher
-from specbench.launchers.command import render
-from specbench.launchers.deploy import code_hash, deployed, restore
 from specbench.launchers.docker import DockerLauncher
-from specbench.launchers.gpus import describe, list_processes, wait_for_memory
-from specbench.launchers.host import boot_id, facts_of
 from specbench.launchers.nodes import NodesLauncher
-from specbench.launchers.packages import VARIABLE, path_with, require_first
 from specbench.launchers.preflight import FlagCheck
 from specbench.launchers.process import ProcessLauncher
-from specbench.launchers.sampler import sampled
 from specbench.launchers.service import Patience, RunningService
 from specbench.launchers.serving import Place
-from specbench.launchers.systemd import SystemdLauncher
+from specbench.launchers.systemd.launcher import SystemdLauncher
 from specbench.model.host import Host
 from specbench.model.plan import LaunchSpec
 from specbench.remote.endpoint import resolve
 from specbench.remote.local import LocalShell
-from specbench.remote.lock import HostLock
 from specbench.remote.shell import Shell
 from specbench.remote.ssh import SshShell
 

@@ -3,15 +3,15 @@
 import re
 from collections.abc import Iterator
 
+from specbench.backends.sglang.identity import contamination_of
 from specbench.errors import HostError
-from specbench.launchers.checks import Check, HostCheck, check_host
+from specbench.hosts.checks import Check, HostCheck, check_host
 from specbench.launchers.docker import cli_of
-from specbench.launchers.systemctl import Unit
-from specbench.launchers.systemd import DROP_IN
+from specbench.launchers.systemd.launcher import DROP_IN
+from specbench.launchers.systemd.systemctl import Unit
 from specbench.model.host import Host
 from specbench.remote.shell import Shell
 from specbench.remote.sudo import Root
-from specbench.sglang.identity import contamination_of
 
 
 def check_everything(host: Host, shell: Shell) -> Iterator[HostCheck]:

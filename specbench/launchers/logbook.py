@@ -4,9 +4,9 @@ from collections import deque
 from pathlib import Path
 from typing import Protocol
 
+from specbench.backends.sglang import failures
+from specbench.backends.sglang.logs import LoadTracker, Notice, Ready, split_lines
 from specbench.model.service import LoadFailure, LoadProgress
-from specbench.sglang import failures
-from specbench.sglang.logs import LoadTracker, Notice, Ready, split_lines
 
 KEPT_LINES = 2000
 """Last lines kept in memory for a diagnosis; the whole log is in the recording."""

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import msgspec
 
-from specbench.launchers.sampler import Telemetry
+from specbench.hosts.telemetry import Telemetry
 from specbench.launchers.service import RunningService
 from specbench.model.host import Host
 from specbench.model.matrix import Level

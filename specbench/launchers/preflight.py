@@ -3,8 +3,8 @@
 import msgspec
 
 from specbench.errors import HostError, LoadFailed
-from specbench.launchers.command import Launch
-from specbench.launchers.packages import VARIABLE
+from specbench.hosts.command import Launch
+from specbench.hosts.packages import VARIABLE
 from specbench.remote.shell import Shell
 
 PARSE_S = 180.0

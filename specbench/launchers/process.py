@@ -9,22 +9,23 @@ from typing import Any
 
 import msgspec
 
+from specbench.backends.sglang.identity import Finding
 from specbench.errors import HostError, LoadFailed
-from specbench.launchers.command import Address, Launch, address_of, render
-from specbench.launchers.host import (
-    STATE_DIR,
+from specbench.hosts.command import Address, Launch, address_of, render
+from specbench.hosts.packages import VARIABLE, sees
+from specbench.hosts.state import (
     ask,
+    log_path,
     owner_of,
     require_free_port,
+    state_path,
     wait_until_free,
 )
-from specbench.launchers.packages import VARIABLE, sees
 from specbench.launchers.service import RunningService
 from specbench.launchers.serving import Place, serving, write_launch
 from specbench.model.host import Host
 from specbench.model.plan import LaunchSpec
 from specbench.remote.shell import FileMissing, Shell
-from specbench.sglang.identity import Finding
 
 READ_BYTES = 4 * 2**20
 
@@ -60,7 +61,7 @@ class ProcessLauncher:
         Raises HostError where a living specbench of this machine runs it.
         """
         address = address_of(self.host)
-        state = _state_path(address)
+        state = state_path(address)
         left = ask(self._shell, self.host, {"do": "look", "state": state, "port": address.port})
         if left.get("owned") and left.get("supervised"):
             raise HostError(
@@ -85,13 +86,13 @@ class ProcessLauncher:
 
     def _forget(self, address: Address) -> None:
         """Leave nothing behind of a server that was stopped in good order."""
-        self._shell.remove(_state_path(address))
+        self._shell.remove(state_path(address))
         if not self.host.is_local:
-            self._shell.remove(_log_path(address))
+            self._shell.remove(log_path(address))
 
     def _start(self, launch: Launch, block_dir: Path, *, label: str) -> "ServerProcess":
-        state = _state_path(launch.address)
-        log = str(block_dir / "server.log") if self.host.is_local else _log_path(launch.address)
+        state = state_path(launch.address)
+        log = str(block_dir / "server.log") if self.host.is_local else log_path(launch.address)
         if not self.host.is_local:
             self._shell.write_file(log, b"")
         request = {
@@ -170,7 +171,7 @@ class ServerProcess:
     def stop(self, wait_s: float) -> None:
         """SIGTERM, wait, then SIGKILL to the whole group; a second call does nothing."""
         if not self._finished:
-            _stop(self._shell, self._host, _state_path(self._address), wait_s=wait_s)
+            _stop(self._shell, self._host, state_path(self._address), wait_s=wait_s)
             self._finished = True
 
     def let_go(self) -> None:
@@ -181,17 +182,17 @@ class ServerProcess:
         if self.ended() is not None:
             raise HostError("the server that was to be kept has ended", where=self._shell.name)
         state = self._read_state() | {"owner": None}
-        self._shell.write_file(_state_path(self._address), msgspec.json.encode(state), mode=0o600)
+        self._shell.write_file(state_path(self._address), msgspec.json.encode(state), mode=0o600)
         self._finished = True
 
     def _look(self) -> Any:
-        state = _state_path(self._address)
+        state = state_path(self._address)
         request = {"do": "look", "state": state, "port": self._address.port}
         return ask(self._shell, self._host, request)
 
     def _read_state(self) -> dict[str, Any]:
         try:
-            return dict(json.loads(self._shell.read_file(_state_path(self._address))))
+            return dict(json.loads(self._shell.read_file(state_path(self._address))))
         except (FileMissing, ValueError):
             return {}
 
@@ -223,24 +224,8 @@ class FileLog:
         return piece
 
 
-def left_running(shell: Shell, host: Host) -> int | None:
-    """Return the pid of a server on the host's port that no living specbench holds, if one is."""
-    address = address_of(host)
-    request = {"do": "look", "state": _state_path(address), "port": address.port}
-    left = ask(shell, host, request)
-    return int(left["pid"]) if left.get("alive") and not left.get("owned") else None
-
-
 def _stop(shell: Shell, host: Host, state: str, *, wait_s: float) -> None:
     # The supervisor itself waits `grace_s` before it kills; it gets a little longer than that.
     request = {"do": "stop", "state": state, "wait_s": wait_s + 15.0}
     deadline = time.monotonic() + wait_s + 45.0
     ask(shell, host, request, timeout_s=deadline - time.monotonic())
-
-
-def _state_path(address: Address) -> str:
-    return f"{STATE_DIR}/service-{address.port}.json"
-
-
-def _log_path(address: Address) -> str:
-    return f"{STATE_DIR}/service-{address.port}.log"

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from specbench.errors import HostError, InputError
-from specbench.launchers import deploy
-from specbench.launchers.checks import HostCheck, wrong
+from specbench.hosts import deploy
+from specbench.hosts.checks import HostCheck, wrong
+from specbench.hosts.lock import HostLock
 from specbench.launchers.launcher import starter_for
 from specbench.model.host import Host
-from specbench.remote.lock import HostLock
 from specbench.remote.shell import Shell
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from specbench.backends.sglang.identity import Finding
 from specbench.launchers.logbook import LogSource
-from specbench.sglang.identity import Finding
 
 
 class Process(Protocol):

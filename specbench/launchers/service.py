@@ -7,18 +7,18 @@ from typing import Any
 
 import msgspec
 
+from specbench.backends.client import ControlClient
+from specbench.backends.sglang import identity
 from specbench.errors import HostError, LoadFailed
+from specbench.hosts.telemetry import Telemetry
 from specbench.launchers.eta import LoadClock
 from specbench.launchers.logbook import Logbook
-from specbench.launchers.sampler import Telemetry
 from specbench.launchers.server_process import Process
 from specbench.launchers.stillness import Stillness
 from specbench.model.plan import LaunchSpec
 from specbench.model.service import LoadFailure, LoadProgress, ServiceFacts
 from specbench.model.telemetry import GpuSummary, HostSummary
-from specbench.remote.http import ControlClient
 from specbench.remote.shell import HostKeyRefused
-from specbench.sglang import identity
 
 HEALTH_TIMEOUT_S = 5.0
 SETTLE_S = 2.0

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import msgspec
 
+from specbench.backends.client import ControlClient
 from specbench.errors import HostError
-from specbench.launchers.command import Launch, address_of
-from specbench.launchers.host import wait_until_free
+from specbench.hosts.command import Launch, address_of
+from specbench.hosts.state import wait_until_free
 from specbench.launchers.server_process import OwnProcess
 from specbench.launchers.service import Patience, RunningService
 from specbench.model.host import Host
 from specbench.model.plan import LaunchSpec
-from specbench.remote.http import ControlClient
 from specbench.remote.shell import Shell
 
 

@@ -12,11 +12,11 @@ from typing import IO
 import msgspec
 
 from specbench.errors import HostError, InputError
-from specbench.loadgen.certificate import report
-from specbench.loadgen.endpoint import resolve
-from specbench.loadgen.orders import Order, Ready, Refused, Word
+from specbench.loadgen.accuracy import report
+from specbench.loadgen.hotpath.client_stats import WorkerSummary
+from specbench.loadgen.hotpath.endpoint import resolve
+from specbench.loadgen.messages import Order, Ready, Refused, Word
 from specbench.loadgen.schedule import Share, check_job, choose_processes
-from specbench.loadgen.tally import WorkerSummary
 from specbench.model.load import DriveEvent, DriveJob, DriveProgress
 
 LEAD_NS = 50_000_000
@@ -202,7 +202,7 @@ def _spawn() -> subprocess.Popen[bytes]:
     path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
     tunables = ":".join(filter(None, [os.environ.get("GLIBC_TUNABLES"), HUGE_PAGES]))
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "specbench.loadgen.worker"],
+        [sys.executable, "-P", "-m", "specbench.loadgen.hotpath.worker"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": path, "GLIBC_TUNABLES": tunables},

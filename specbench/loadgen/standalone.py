@@ -19,7 +19,7 @@ import msgspec
 
 from specbench.errors import InputError, SpecbenchError
 from specbench.loadgen.drive import drive
-from specbench.loadgen.orders import Refused
+from specbench.loadgen.messages import Refused
 from specbench.loadgen.schedule import Share
 from specbench.model.load import DriveJob
 

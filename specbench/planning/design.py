@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from specbench.model.expression import Expression, parse
+from specbench.expressions.expression import Expression, parse
+from specbench.expressions.template import compile_template
 from specbench.model.matrix import LOAD_FACTORS, REQUEST_FACTORS, Level, Matrix
-from specbench.model.template import compile_template
 
 Levels = dict[str, Level]
 Key = tuple[Level, ...]

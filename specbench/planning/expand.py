@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from specbench.errors import InputError
-from specbench.model.expression import ExpressionError, parse
+from specbench.expressions.expression import ExpressionError, parse
 from specbench.model.load import Closed, Open, Sampling, Shape
 from specbench.model.matrix import Cell, Level, Matrix, WorkloadOptions
 from specbench.model.plan import LaunchSpec

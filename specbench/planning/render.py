@@ -6,9 +6,9 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from specbench.errors import InputError
+from specbench.expressions.template import Template, compile_template
 from specbench.model.matrix import Algorithm, Level, Matrix, is_variable
 from specbench.model.plan import LaunchSpec
-from specbench.model.template import Template, compile_template
 from specbench.planning.design import DRIVEN, Design, Levels
 from specbench.planning.identity import digest
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 import numpy as np
 import pandas as pd
 
-from specbench.report.evidence import Evidence
+from specbench.report.inputs import Evidence
 from specbench.stats.ratio import Sums, log_ratio
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from specbench.report.evidence import Evidence
+from specbench.report.inputs import Evidence
 
 
 @dataclass(frozen=True, kw_only=True)

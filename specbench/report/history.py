@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from specbench.report import cells, theme
-from specbench.report.evidence import Evidence, Source, evidence_of
+from specbench.report.inputs import Evidence, Source, evidence_of
 from specbench.report.numbers import show, times
 from specbench.report.statements import Statement, count
 from specbench.stats.change_points import ChangePoint, change_points

@@ -11,10 +11,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from specbench.report import theme
-from specbench.report.dossier import Chapter, Dossier
+from specbench.report.document import Chapter, Dossier
+from specbench.report.figures import Picture
 from specbench.report.history import draw
 from specbench.report.numbers import ABSENT, show
-from specbench.report.pictures import Picture
 from specbench.report.statements import Statement, Table
 from specbench.version import __version__
 

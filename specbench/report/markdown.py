@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from specbench.report.dossier import Chapter, Dossier
+from specbench.report.document import Chapter, Dossier
 from specbench.report.html import Links, anchor, anchors, clean, links, shown
 from specbench.report.statements import Section, Statement, Table
 

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from multiprocessing import get_context
 
 from specbench.report import theme
-from specbench.report.evidence import Evidence
-from specbench.report.pictures import TITLES, Picture, paint
+from specbench.report.figures import TITLES, Picture, paint
+from specbench.report.inputs import Evidence
 
 COMPARING = frozenset({"speedup", "decomposition"})
 """Pictures of comparisons: drawn where the text needs the comparisons too, so made once."""

@@ -13,7 +13,7 @@ from specbench.analysis.comparison import CellComparison, Comparison
 from specbench.analysis.crossover import Crossover
 from specbench.errors import ConfoundError, InputError
 from specbench.report import cells
-from specbench.report.evidence import Evidence
+from specbench.report.inputs import Evidence
 
 
 @dataclass(frozen=True, kw_only=True)

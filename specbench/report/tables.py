@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from specbench.report import cells
-from specbench.report.evidence import Evidence
+from specbench.report.inputs import Evidence
 
 
 @lru_cache(maxsize=4)

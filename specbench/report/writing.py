@@ -8,8 +8,8 @@ from pathlib import Path
 
 from specbench.errors import RecordingError
 from specbench.report import html, markdown
-from specbench.report.dossier import Dossier, assemble
-from specbench.report.evidence import Source, evidence_of
+from specbench.report.document import Dossier, assemble
+from specbench.report.inputs import Source, evidence_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from specbench.model.event import RunEvent, RunFinished
 from specbench.recording import Recording
 from specbench.workflows.lab import real_lab
-from specbench.workflows.opening import open_recording
 from specbench.workflows.prepare import RunOptions
+from specbench.workflows.recording_open import open_recording
 from specbench.workflows.run import run_matrix
 
 if TYPE_CHECKING:

@@ -21,10 +21,10 @@ from specbench.model.event import (
 from specbench.model.plan import Block, Trial
 from specbench.model.service import LoadFailure
 from specbench.recording import SealedTrial, utc_now
-from specbench.workflows.bench import Bench, ServerDied, server_identity
 from specbench.workflows.client import client_facts
 from specbench.workflows.trial import measure
-from specbench.workflows.verification import verify_trial
+from specbench.workflows.trial_context import Bench, ServerDied, server_identity
+from specbench.workflows.verify_trial import verify_trial
 
 if TYPE_CHECKING:
     from specbench.launchers import Launcher, RunningService

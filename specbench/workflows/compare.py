@@ -19,10 +19,10 @@ from specbench.analysis.noise_floor import (
 )
 from specbench.analysis.regression import regressed
 from specbench.errors import InputError
-from specbench.model.expression import parse
+from specbench.expressions.expression import parse
 from specbench.recording import Recording
-from specbench.workflows.noise import recall, remember
-from specbench.workflows.opening import open_recording
+from specbench.workflows.noise_history import recall, remember
+from specbench.workflows.recording_open import open_recording
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,7 +13,7 @@ from specbench.errors import HostError, InputError
 from specbench.model.host import Host
 
 if TYPE_CHECKING:
-    from specbench.launchers.checks import HostCheck
+    from specbench.hosts.checks import HostCheck
 
 PARALLEL = 16
 
@@ -79,7 +79,7 @@ def _chosen(hosts_file: Path | None, names: Sequence[str]) -> list[Host]:
 def _on_each(
     hosts: list[Host], act: "Callable[[Host], tuple[HostCheck, ...]]"
 ) -> Iterator[HostReport]:
-    from specbench.launchers.checks import wrong  # noqa: PLC0415 - only hosts pay for it
+    from specbench.hosts.checks import wrong  # noqa: PLC0415 - only hosts pay for it
 
     def report(host: Host) -> HostReport:
         try:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from specbench.model.host import Host
 from specbench.model.load import DriveEvent, DriveJob
-from specbench.workflows.verify.events import VerifyEvent
-from specbench.workflows.verify.options import VerifyOptions
+from specbench.verify.events import VerifyEvent
+from specbench.verify.options import VerifyOptions
 
 if TYPE_CHECKING:
     from specbench.launchers import Launcher
@@ -37,7 +37,7 @@ class Lab:
 def real_lab() -> Lab:
     """Give the lab that touches real hosts and real servers."""
     from specbench.launchers import launcher_for  # noqa: PLC0415 - only a run pays for it
-    from specbench.workflows.verify.battery import verify_server  # noqa: PLC0415 - as above
+    from specbench.verify.battery import verify_server  # noqa: PLC0415 - as above
 
     return Lab(
         launcher=lambda host, past: launcher_for(host, history=past),
@@ -62,7 +62,7 @@ def drive_for_host(host: Host, job: DriveJob, sink: Path) -> Generator[DriveEven
         yield from drive(job, sink)
         return
     from specbench.launchers.launcher import shell_for  # noqa: PLC0415 - as above
-    from specbench.loadgen.hosts import Place, drive_from  # noqa: PLC0415 - as above
+    from specbench.loadgen.remote import Place, drive_from  # noqa: PLC0415 - as above
 
     with closing(shell_for(host)) as shell:
         yield from drive_from([Place(shell, host.python)], job, sink)

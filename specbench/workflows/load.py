@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from specbench.analysis.summary import doubts, summarise
+from specbench.backends.client import ControlClient
 from specbench.config.datasets import load_dataset, shuffle_prompts
 from specbench.errors import HostError, InputError
 from specbench.loadgen import drive
@@ -27,7 +28,6 @@ from specbench.model.load import (
     Stop,
     Target,
 )
-from specbench.remote.http import ControlClient
 
 Engine = Literal["sglang", "vllm", "openai"]
 

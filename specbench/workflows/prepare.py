@@ -9,6 +9,8 @@ from typing import Literal
 import msgspec
 
 from specbench import config, planning
+from specbench.backends.sglang import requests
+from specbench.backends.sglang.rules import invalid_reason
 from specbench.errors import InputError
 from specbench.model.host import Host
 from specbench.model.load import Dataset, Sampling, Target
@@ -22,8 +24,6 @@ from specbench.recording import (
     find_recordings,
     utc_now,
 )
-from specbench.sglang import wire
-from specbench.sglang.constraints import invalid_reason
 from specbench.version import __version__
 from specbench.workflows.client import client_facts
 from specbench.workflows.history import Past
@@ -174,7 +174,7 @@ def _check_prompts(matrix: Matrix, cells: Sequence[Cell], datasets: Mapping[str,
         target = Target(url="", model=matrix.model.served_name, api=api)
         for prompt in datasets[name].prompts:
             try:
-                wire.request_body(target, Sampling(), prompt)
+                requests.request_body(target, Sampling(), prompt)
             except InputError as error:
                 place = matrix.places.get("workload.api") or matrix.places.get("factors.api")
                 raise InputError(error.what, where=place or matrix.path, hint=error.hint) from None

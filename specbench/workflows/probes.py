@@ -27,11 +27,11 @@ from specbench.model.load import (
 from specbench.model.matrix import Level, Matrix, WorkloadOptions
 from specbench.model.plan import LaunchSpec
 from specbench.planning.shrink import FREE_FACTORS, FreeFactor
-from specbench.workflows.isolate import Probed, Settings
+from specbench.verify.battery import verdict_of
+from specbench.verify.options import VerifyOptions
+from specbench.workflows.isolate_search import Probed, Settings
 from specbench.workflows.lab import Lab, drives_remotely
 from specbench.workflows.trial import read_requests
-from specbench.workflows.verify.battery import verdict_of
-from specbench.workflows.verify.options import VerifyOptions
 
 if TYPE_CHECKING:
     from specbench.model.verdict import VerdictDocument

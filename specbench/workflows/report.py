@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from specbench.report.writing import ReportFiles, write_report
-from specbench.workflows.opening import open_recording
+from specbench.workflows.recording_open import open_recording
 
 
 def report(

@@ -23,12 +23,12 @@ from specbench.model.event import (
 )
 from specbench.model.plan import Block
 from specbench.recording import Writer
-from specbench.workflows.bench import Bench
 from specbench.workflows.block import measure_block
 from specbench.workflows.lab import Lab
 from specbench.workflows.prepare import Prepared, RunOptions, open_writer, prepare
 from specbench.workflows.progress import Progress
 from specbench.workflows.tables import write_tables
+from specbench.workflows.trial_context import Bench
 
 if TYPE_CHECKING:
     from specbench.launchers import Launcher

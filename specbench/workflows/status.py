@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from specbench.recording import Recording
-from specbench.workflows.opening import open_recording
+from specbench.workflows.recording_open import open_recording
 
 WATCH_EVERY_S = 1.0
 

@@ -2,7 +2,7 @@
 
 from specbench.recording import Writer
 from specbench.recording.tables import write_parquet
-from specbench.workflows.opening import open_recording
+from specbench.workflows.recording_open import open_recording
 
 
 def write_tables(writer: Writer) -> None:

@@ -11,6 +11,8 @@ import msgspec
 
 from specbench import config, planning
 from specbench.analysis.summary import SUMMARY_VERSION, doubts, summarise
+from specbench.backends.client import ControlClient
+from specbench.backends.sglang import identity
 from specbench.errors import HostError
 from specbench.model.event import RunEvent, TrialFinished, TrialProgress, TrialStarted
 from specbench.model.host import Host
@@ -28,11 +30,9 @@ from specbench.model.plan import Block, Trial
 from specbench.model.service import LoadFailure
 from specbench.model.telemetry import FOREIGN_PCT, HostSummary
 from specbench.recording import SealedTrial, utc_now
-from specbench.remote.http import ControlClient
-from specbench.sglang import identity
-from specbench.workflows.bench import Bench, ServerDied, server_identity
 from specbench.workflows.client import client_facts
 from specbench.workflows.lab import drives_remotely
+from specbench.workflows.trial_context import Bench, ServerDied, server_identity
 
 if TYPE_CHECKING:
     from specbench.launchers import RunningService

@@ -4,8 +4,8 @@ import pytest
 
 from specbench.config.algorithms import builtin, common_factors, extended
 from specbench.errors import InputError
+from specbench.expressions.template import compile_template
 from specbench.model.matrix import Algorithm
-from specbench.model.template import compile_template
 
 WIDTH = {
     "dflash": "speculative-dflash-block-size",

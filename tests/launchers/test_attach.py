@@ -9,11 +9,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from specbench.backends.client import ControlClient
 from specbench.errors import HostError, LoadFailed
 from specbench.launchers import launcher_for
 from specbench.model.host import Host
 from specbench.model.plan import LaunchSpec
-from specbench.remote.http import ControlClient
 from tests.launchers.conftest import FAKE_SERVER, PATIENCE
 
 Make = Callable[..., LaunchSpec]

@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from specbench.hosts.lock import HostLock
 from specbench.launchers import launcher_for
 from specbench.model.host import Host
 from specbench.model.plan import LaunchSpec
-from specbench.remote.lock import HostLock
 from tests.launchers.conftest import PATIENCE
 
 NVIDIA_SMI = """#!/bin/sh

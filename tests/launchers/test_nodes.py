@@ -14,8 +14,8 @@ import msgspec
 import pytest
 
 from specbench.errors import HostError, LoadFailed
+from specbench.hosts.agent.supervisor import start_ticks
 from specbench.launchers import RunningService, launcher_for
-from specbench.launchers.hostside import start_ticks
 from specbench.launchers.nodes import AllNodes
 from specbench.model.host import Host
 from specbench.model.plan import LaunchSpec

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from specbench.errors import LoadFailed
-from specbench.launchers.command import Address, Launch
+from specbench.hosts.command import Address, Launch
 from specbench.launchers.preflight import FlagCheck
 from tests.launchers.scripted import ScriptedShell
 

@@ -15,9 +15,9 @@ import msgspec
 import pytest
 
 from specbench.errors import HostError, LoadFailed
+from specbench.hosts.agent.supervisor import start_ticks
+from specbench.hosts.checks import check_port
 from specbench.launchers import RunningService, launcher_for
-from specbench.launchers.checks import check_port
-from specbench.launchers.hostside import start_ticks
 from specbench.launchers.restoring import restore_everything
 from specbench.model.host import Host
 from specbench.model.plan import LaunchSpec

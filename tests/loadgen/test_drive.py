@@ -41,7 +41,9 @@ def workers_of(pid: int) -> list[str]:
     listed = subprocess.run(
         ["ps", "-o", "pid=,args=", "--ppid", str(pid)], capture_output=True, text=True, check=False
     )
-    return [line for line in listed.stdout.splitlines() if "specbench.loadgen.worker" in line]
+    return [
+        line for line in listed.stdout.splitlines() if "specbench.loadgen.hotpath.worker" in line
+    ]
 
 
 def test_every_request_becomes_one_row_with_the_servers_counts(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specbench.loadgen.exchange import Exchange
-from specbench.loadgen.tally import Tally
-from specbench.loadgen.tape import Turn
+from specbench.loadgen.hotpath.client_stats import Tally
+from specbench.loadgen.hotpath.exchange import Exchange
+from specbench.loadgen.hotpath.read_log import Turn
 from specbench.model.load import Api, RequestRecord
 from tests.loadgen.scripted import DONE, END, GOOD, HEAD, chunk, event, finish, stream, usage, word
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specbench.loadgen.http1 import H11Response, HttptoolsResponse, Response
+from specbench.loadgen.hotpath.http1 import H11Response, HttptoolsResponse, Response
 from tests.loadgen.scripted import GOOD, HEAD, stream
 
 RESPONSES = {

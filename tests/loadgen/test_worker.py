@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from specbench.loadgen.endpoint import resolve
-from specbench.loadgen.orders import Order
+from specbench.loadgen.hotpath.endpoint import resolve
+from specbench.loadgen.messages import Order
 from specbench.loadgen.schedule import Share
 from tests.loadgen.scripted import make_job
 
@@ -25,7 +25,7 @@ def test_a_worker_whose_parent_is_gone_ends_without_a_traceback(tmp_path: Path) 
         sink=str(tmp_path / "rows.jsonl"),
     )
     worker = subprocess.Popen(
-        [sys.executable, "-m", "specbench.loadgen.worker"],
+        [sys.executable, "-m", "specbench.loadgen.hotpath.worker"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     with worker:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from specbench.recording.tables import TRIAL_COLUMNS
-from specbench.report.evidence import Evidence
+from specbench.report.inputs import Evidence
 
 FACTORS = ("algorithm", "budget", "topk", "temperature", "concurrency")
 ACCEPT = {"ar": 1.0, "dflash": 3.1, "ddtree": 3.9}

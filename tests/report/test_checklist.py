@@ -11,8 +11,8 @@ import pytest
 from specbench.report import plots
 from specbench.report.checklist import PITFALLS, Item, accepting, operating, review
 from specbench.report.checklist.answer import Case
-from specbench.report.evidence import Evidence
 from specbench.report.findings import compose
+from specbench.report.inputs import Evidence
 from specbench.report.speedups import speed_ups
 from tests.report.synthetic import CLAIMS, SAMPLING, clean, grid, interleaved, verdict
 

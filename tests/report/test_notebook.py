@@ -8,7 +8,7 @@ import specbench
 from benchmarks.report_speed import write_recording
 from specbench.analysis.compare import compare
 from specbench.report import plots, theme
-from specbench.workflows.opening import open_recording
+from specbench.workflows.recording_open import open_recording
 from tests.report.synthetic import clean
 
 

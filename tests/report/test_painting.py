@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.report_speed import write_recording
+from specbench.report.figures import Picture
 from specbench.report.painting import Painter
-from specbench.report.pictures import Picture
 from tests.report.synthetic import clean, grid, interleaved
 
 REPORT = """

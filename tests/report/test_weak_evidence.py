@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from specbench.report.evidence import Evidence
 from specbench.report.findings import compose
+from specbench.report.inputs import Evidence
 from tests.report.synthetic import clean, grid, interleaved, verdict
 
 Rows = list[dict[str, Any]]

@@ -6,9 +6,9 @@ import pytest
 
 from benchmarks.report_speed import write_recording
 from specbench.errors import RecordingError
-from specbench.report.evidence import gather
 from specbench.report.history import trends
-from specbench.workflows.opening import open_recording
+from specbench.report.inputs import gather
+from specbench.workflows.recording_open import open_recording
 from specbench.workflows.report import report
 
 

@@ -22,11 +22,11 @@ from specbench.model.plan import LaunchSpec
 from specbench.model.service import LoadFailure, LoadProgress, ServiceFacts
 from specbench.model.telemetry import GpuSummary, HostSummary
 from specbench.model.verdict import Claim, VerdictDocument
+from specbench.verify.events import StageStarted, VerdictReady, VerifyEvent
+from specbench.verify.options import VerifyOptions
 from specbench.workflows.lab import Lab
 from specbench.workflows.prepare import RunOptions
 from specbench.workflows.run import run_matrix
-from specbench.workflows.verify.events import StageStarted, VerdictReady, VerifyEvent
-from specbench.workflows.verify.options import VerifyOptions
 
 MATRIX = """\
 name: fake

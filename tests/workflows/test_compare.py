@@ -9,7 +9,7 @@ import pytest
 from specbench.errors import ConfoundError, InputError, RecordingError
 from specbench.model.load import DriveJob, RequestRecord
 from specbench.workflows.compare import Compared, CompareOptions, NoiseReport, compare_arms
-from specbench.workflows.noise import FILE
+from specbench.workflows.noise_history import FILE
 from specbench.workflows.prepare import RunOptions
 from specbench.workflows.run import run_matrix
 from tests.workflows.fakes import MATRIX, FakeLab

@@ -10,7 +10,9 @@ import pytest
 from specbench.errors import HostError, InputError
 from specbench.loadgen import drive
 from specbench.model.load import DriveProgress, RequestRecord
-from specbench.workflows.groundtruth import (
+from specbench.workflows.load import LevelFinished, LoadOptions, ServerSeen, measure
+from specbench.workflows.self_test import self_test, truth_job
+from specbench.workflows.truth_server import (
     build,
     compare,
     first_error_us,
@@ -18,8 +20,6 @@ from specbench.workflows.groundtruth import (
     serving,
     undisturbed,
 )
-from specbench.workflows.load import LevelFinished, LoadOptions, ServerSeen, measure
-from specbench.workflows.selftest import self_test, truth_job
 from tests.loadgen.scripted import good, rows
 
 pytestmark = pytest.mark.skipif(
@@ -161,7 +161,7 @@ def test_a_dataset_that_does_not_exist_is_wrong_input() -> None:
 
 
 def test_errors_are_client_minus_truth(server: Path) -> None:
-    from specbench.workflows.groundtruth import Truth  # noqa: PLC0415 - used here only
+    from specbench.workflows.truth_server import Truth  # noqa: PLC0415 - used here only
 
     truth = Truth("r", 1_000, [51_000, 61_000, 71_000], [1, 1, 1])
     record = RequestRecord(rid="r", prompt_id="p", intended_ns=0, chunk_ns=[52_000, 61_000, 72_000])

@@ -17,8 +17,8 @@ from specbench.model.event import (
 from specbench.model.load import Closed, DriveJob, RequestRecord
 from specbench.model.verdict import VerdictDocument
 from specbench.recording import Recording, Writer
-from specbench.workflows.opening import open_recording
 from specbench.workflows.prepare import RunOptions, prepare
+from specbench.workflows.recording_open import open_recording
 from specbench.workflows.run import run_matrix
 from tests.workflows.fakes import MATRIX, OOM, FakeLab, finish, refused, run
 

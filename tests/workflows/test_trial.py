@@ -7,8 +7,8 @@ import pytest
 
 from specbench.model.telemetry import GpuSummary, HostSummary
 from specbench.workflows import trial
-from specbench.workflows.opening import open_recording
 from specbench.workflows.prepare import RunOptions, prepare
+from specbench.workflows.recording_open import open_recording
 from tests.launchers.tinyserve import commit, git, repository
 from tests.workflows.fakes import MATRIX, OOM, FakeLab, run
 

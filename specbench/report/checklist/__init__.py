@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from specbench.report.checklist import accepting, comparing, measuring, operating, verifying
 from specbench.report.checklist.answer import Answer, Case, State
-from specbench.report.evidence import Evidence
+from specbench.report.inputs import Evidence
 from specbench.report.speedups import SpeedUp
 
 __all__ = ["PITFALLS", "Answer", "Item", "Pitfall", "State", "review"]

@@ -18,7 +18,7 @@ from specbench.report.checklist.answer import (
     ids,
     unknown,
 )
-from specbench.report.evidence import Evidence
+from specbench.report.inputs import Evidence
 from specbench.report.statements import count, listed
 
 EXCESS_GREEDY_PCT = 5.0

@@ -8,7 +8,7 @@ import pandas as pd
 
 from specbench.report import flags
 from specbench.report.cells import flags_of
-from specbench.report.evidence import Evidence
+from specbench.report.inputs import Evidence
 from specbench.report.speedups import SpeedUp
 from specbench.report.statements import count
 

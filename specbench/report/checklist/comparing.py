@@ -13,7 +13,7 @@ from specbench.report.checklist.answer import (
     found,
     unknown,
 )
-from specbench.report.evidence import Evidence
+from specbench.report.inputs import Evidence
 from specbench.report.statements import count, listed
 
 MIN_SHARE_IN_FLIGHT = 0.9

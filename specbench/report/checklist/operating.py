@@ -5,8 +5,8 @@ from typing import Any
 
 from specbench.report import cells
 from specbench.report.checklist.answer import Answer, Case, by_flags, excluded, found, unknown
-from specbench.report.evidence import Evidence
 from specbench.report.failures import block_failures
+from specbench.report.inputs import Evidence
 from specbench.report.numbers import show
 from specbench.report.statements import count, listed
 

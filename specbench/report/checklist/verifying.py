@@ -4,7 +4,7 @@ from typing import Any
 
 from specbench.report import cells
 from specbench.report.checklist.answer import Answer, Case, excluded, found, unknown
-from specbench.report.evidence import Evidence
+from specbench.report.inputs import Evidence
 from specbench.report.statements import count, listed
 
 NO_VERDICT = "losslessness was not tested: no verdict is in this recording"

@@ -1,7 +1,6 @@
 """Findings: every sentence made from tables, or withheld because the evidence is not there."""
 
 from specbench.report.checklist import review
-from specbench.report.evidence import Evidence
 from specbench.report.findings import (
     acceptance,
     doubts,
@@ -10,6 +9,7 @@ from specbench.report.findings import (
     reproduce,
     speed,
 )
+from specbench.report.inputs import Evidence
 from specbench.report.speedups import speed_ups
 from specbench.report.statements import Findings
 

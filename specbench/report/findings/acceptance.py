@@ -2,8 +2,8 @@
 
 from specbench.report import cells
 from specbench.report.acceptance import acceptances, by_position
-from specbench.report.evidence import Evidence
 from specbench.report.findings.speed import MAX_SENTENCES
+from specbench.report.inputs import Evidence
 from specbench.report.numbers import between, percent, show
 from specbench.report.statements import Section, Statement, Table, count
 from specbench.report.tables import cell_rows

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from specbench.report import cells, flags
 from specbench.report.checklist import Item
-from specbench.report.evidence import Evidence
 from specbench.report.failures import block_failures, invalid_cells
 from specbench.report.glossary import TERMS
+from specbench.report.inputs import Evidence
 from specbench.report.statements import Section, Statement, Table, count, listed
 
 

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from specbench.report.checklist import Item
-from specbench.report.evidence import Evidence
-from specbench.report.findings import convictions
-from specbench.report.findings.convictions import server_of
+from specbench.report.findings import violations
 from specbench.report.findings.lossless import KINDS
 from specbench.report.findings.speed import doubts_of
+from specbench.report.findings.violations import server_of
+from specbench.report.inputs import Evidence
 from specbench.report.numbers import between, times
 from specbench.report.speedups import SpeedUp
 from specbench.report.statements import Section, Statement, count, listed
@@ -83,11 +83,11 @@ def _violated(evidence: Evidence) -> Iterator[Statement]:
             servers.setdefault(server_of(document), []).append(document)
     for name, documents in list(servers.items())[:MAX_SERVERS]:
         first = documents[0]
-        chain = convictions.clean_chain(first, evidence)
-        cause = convictions.first_suspect(first, evidence)
+        chain = violations.clean_chain(first, evidence)
+        cause = violations.first_suspect(first, evidence)
         yield Statement(
             kind="violated",
-            text=f"Not lossless: {name}: {convictions.sizes_of(first)}"
+            text=f"Not lossless: {name}: {violations.sizes_of(first)}"
             + (f"; the chain arm of the same run, {server_of(chain)}, holds" if chain else "")
             + (f"; first suspect: {cause}" if cause else "")
             + f" (n = {count(len(documents), 'verdict')}; see Is it lossless?).",

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from specbench.report.cells import plain
-from specbench.report.evidence import Evidence
-from specbench.report.findings import convictions
-from specbench.report.findings.convictions import server_of
+from specbench.report.findings import violations
+from specbench.report.findings.violations import server_of
+from specbench.report.inputs import Evidence
 from specbench.report.numbers import show
 from specbench.report.statements import Kind, Section, Statement, Table, count, listed
 
@@ -88,7 +88,7 @@ def _of_document(document: dict[str, Any], evidence: Evidence) -> Iterator[State
             text=f"{server}: {finding.get('name')}: {finding.get('finding')}",
             rows=_rows(document),
         )
-    for note in convictions.notes_of(document):
+    for note in violations.notes_of(document):
         yield Statement(kind="fact", text=f"{server}: {note}", rows=_rows(document))
     if verdict == "inconclusive":
         yield Statement(kind="withheld", text=_needed(server, document), rows=_rows(document))
@@ -96,17 +96,17 @@ def _of_document(document: dict[str, Any], evidence: Evidence) -> Iterator[State
 
 def _causes(server: str, document: dict[str, Any], evidence: Evidence) -> Iterator[Statement]:
     """Say what the pattern points to, and what the other arms of the run add to it."""
-    chain = convictions.clean_chain(document, evidence)
+    chain = violations.clean_chain(document, evidence)
     if chain is not None:
         yield Statement(
             kind="violated",
             text=f"{server} verifies trees and is violated, {server_of(chain)} verifies chains of"
             " the same drafter and holds in the same run: a fault of the drafter, of positions or"
             " of the commit of a chain would show in both. What only a tree has is"
-            f" {convictions.TREE_CAUSE}. Suspects that say so stand first.",
+            f" {violations.TREE_CAUSE}. Suspects that say so stand first.",
             rows=(*_rows(document), *_rows(dict(chain))),
         )
-    suspects = convictions.suspects_of(document, evidence)
+    suspects = violations.suspects_of(document, evidence)
     if suspects:
         yield Statement(
             kind="fact",
@@ -135,7 +135,7 @@ def _witnesses(server: str, document: dict[str, Any]) -> Iterator[Statement]:
 
 
 def _violation(server: str, claim: dict[str, Any]) -> str:
-    effects, note = convictions.effects_of(claim), str(claim.get("note") or "")
+    effects, note = violations.effects_of(claim), str(claim.get("note") or "")
     p = f", p = {claim['p']:.1e}" if claim.get("p") is not None else ""
     gap = (
         f" A documented upstream behaviour: {claim['known_gap']}." if claim.get("known_gap") else ""
@@ -149,7 +149,7 @@ def _violation(server: str, claim: dict[str, Any]) -> str:
         f" {effects or note or 'no effect was recorded'}{p}"
         f" (n = {int(claim.get('n_tokens') or 0):,} tokens, {claim.get('method')})."
         f"{f' {note}.' if effects and note else ''}"
-        f"{sure if effects and convictions.REPRODUCED in note else ''}{gap}"
+        f"{sure if effects and violations.REPRODUCED in note else ''}{gap}"
     )
 
 
@@ -180,7 +180,7 @@ def _claim_row(document: dict[str, Any], claim: dict[str, Any]) -> tuple[Any, ..
         plain(claim.get("temperature")),
         claim.get("concurrency"),
         claim.get("n_tokens"),
-        convictions.effects_of(claim) or None,
+        violations.effects_of(claim) or None,
         claim.get("p"),
         claim.get("method"),
         "; ".join(str(claim[key]) for key in ("note", "known_gap") if claim.get(key)) or None,

@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from specbench.report.evidence import Evidence
-from specbench.report.findings.convictions import server_of
+from specbench.report.findings.violations import server_of
+from specbench.report.inputs import Evidence
 from specbench.report.statements import Section, Statement, Table
 from specbench.version import __version__
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from specbench.report import cells, flags
 from specbench.report.checklist import Item
-from specbench.report.evidence import Evidence
+from specbench.report.inputs import Evidence
 from specbench.report.numbers import between, show, times
 from specbench.report.speedups import SpeedUp
 from specbench.report.statements import Section, Statement, Table, count, listed

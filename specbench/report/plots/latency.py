@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from specbench.report import cells, theme
-from specbench.report.evidence import Evidence, Source, evidence_of
+from specbench.report.inputs import Evidence, Source, evidence_of
 from specbench.report.plots.series import Where, caption_of, chosen
 
 Latency = Literal["ttft_ms", "tpot_ms", "e2e_ms"]

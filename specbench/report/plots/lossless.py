@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 
 from specbench.report import theme
 from specbench.report.cells import plain
-from specbench.report.evidence import Source, evidence_of
-from specbench.report.findings.convictions import by_tokens, effects_of, server_of
+from specbench.report.findings.violations import by_tokens, effects_of, server_of
+from specbench.report.inputs import Source, evidence_of
 
 EDGE = 20.0
 """-log10 p at which the axis ends."""

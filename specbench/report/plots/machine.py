@@ -3,7 +3,7 @@
 from matplotlib.axes import Axes
 
 from specbench.report import cells, theme
-from specbench.report.evidence import Evidence, Source, evidence_of
+from specbench.report.inputs import Evidence, Source, evidence_of
 
 PHASES = ("starting", "weights", "kv_cache", "autotune", "graphs", "draft", "binding", "warmup",
           "checking")  # fmt: skip

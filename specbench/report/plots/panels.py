@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from specbench.report import cells, theme
-from specbench.report.evidence import Evidence
+from specbench.report.inputs import Evidence
 from specbench.report.plots.series import Where, caption_of
 
 Draw: TypeAlias = Callable[[Evidence, Axes | None, Where], Axes]

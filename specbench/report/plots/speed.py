@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
 from specbench.report import cells, theme
-from specbench.report.evidence import Evidence, Source, evidence_of
+from specbench.report.inputs import Evidence, Source, evidence_of
 from specbench.report.plots.series import (
     MEANS,
     Where,

@@ -1,0 +1,1 @@
+"""What a server product is: command, rules, logs, requests, replies; one folder a product."""

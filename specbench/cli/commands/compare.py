@@ -1,0 +1,54 @@
+"""`specbench compare`: faster or not, by how much, how surely, where, and why."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Arm = Annotated[str, typer.Argument(metavar="ARM", help="An algorithm, or an expression.")]
+
+
+def compare(
+    a: Arm,
+    b: Arm,
+    metric: Annotated[str, typer.Option(help="Column to compare.")] = "tok_s",
+    results: Annotated[Path, typer.Option(help="Folder of recordings.")] = Path("results"),
+    recording: Annotated[
+        Path | None, typer.Option(help="A recording; the newest under --results by default.")
+    ] = None,
+    baseline: Annotated[
+        Path | None, typer.Option(help="Take the first arm from this recording.")
+    ] = None,
+    allow: Annotated[
+        list[str] | None, typer.Option(help="Accept a column that differs; may be repeated.")
+    ] = None,
+    only: Annotated[
+        str | None, typer.Option(help="Compare only cells for which this expression holds.")
+    ] = None,
+    fail_if: Annotated[
+        str | None, typer.Option(help='Exit with 1 if it is met: "speedup < 0.97".')
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Compare the second arm with the first in matched cells, or refuse and name what differs.
+
+    The same arm twice (`compare ar ar`) reports the noise of the host from replicates. Exit status:
+    0 done, 1 --fail-if is met, 2 refused, 5 --fail-if cannot be decided.
+
+    Example: specbench compare dflash "algorithm == 'ddtree' and budget == 16"
+    """
+    from specbench.cli.show.compare import show
+    from specbench.workflows.compare import CompareOptions, compare_arms
+
+    options = CompareOptions(
+        a=a,
+        b=b,
+        metric=metric,
+        results=results,
+        recording=recording,
+        baseline=baseline,
+        allow=tuple(allow or ()),
+        only=only,
+        fail_if=fail_if,
+    )
+    raise typer.Exit(show(compare_arms(options), as_json=json))

@@ -1,0 +1,69 @@
+"""`specbench load`: one quick measurement of a running server."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+Url = Annotated[str, typer.Option(help="The server, for example http://127.0.0.1:30000.")]
+Levels = Annotated[str, typer.Option(help="Requests in flight, a level each: 1,8,64.")]
+Rate = Annotated[float | None, typer.Option(min=0.001, help="Open loop: requests a second.")]
+Requests = Annotated[int | None, typer.Option(min=1, help="Measured requests of each level.")]
+KeyEnv = Annotated[str | None, typer.Option(help="Variable that holds the server's API key.")]
+Keep = Annotated[Path | None, typer.Option("--keep", help="Keep the request rows in this folder.")]
+
+
+def load(
+    url: Url = "",
+    concurrency: Levels = "1,8,64",
+    rate: Rate = None,
+    requests: Requests = None,
+    json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    self_test: Annotated[
+        bool, typer.Option("--self-test", help="Measure this machine's own limit and error.")
+    ] = False,
+    saturate: Annotated[
+        bool,
+        typer.Option("--saturate", help="Look for the level at which throughput stops growing."),
+    ] = False,
+    max_tokens: Annotated[int, typer.Option(min=1, help="Tokens of each answer at most.")] = 256,
+    temperature: Annotated[float, typer.Option(min=0.0, help="0 is greedy.")] = 0.0,
+    api: Annotated[Literal["chat", "generate", "completions"], typer.Option()] = "chat",
+    engine: Annotated[
+        Literal["sglang", "vllm", "openai"] | None, typer.Option(help="Recognised by default.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="Asked of the server by default.")] = None,
+    dataset: Annotated[str, typer.Option(help="builtin:NAME or a JSON-lines file.")] = (
+        "builtin:mixed"
+    ),
+    api_key_env: KeyEnv = None,
+    keep: Keep = None,
+) -> None:
+    """Measure throughput, latency and accept_len of a running server, and how far to trust them.
+
+    Exit status: 0 done, 2 wrong input, 3 requests failed, 4 the server cannot be reached.
+
+    Example: specbench load --url http://127.0.0.1:30000 --concurrency 1,8,64
+    """
+    from specbench.cli.show.load import levels, show, show_limits
+    from specbench.workflows.load import LoadOptions, measure
+    from specbench.workflows.self_test import self_test as measure_self
+
+    if self_test:
+        raise typer.Exit(show_limits(measure_self(levels(concurrency)), as_json=json))
+    options = LoadOptions(
+        url=url,
+        concurrency=levels(concurrency),
+        rate=rate,
+        requests=requests,
+        saturate=saturate,
+        max_tokens=max_tokens,
+        temperature=temperature,
+        api=api,
+        engine=engine,
+        model=model,
+        dataset=dataset,
+        api_key_env=api_key_env,
+        keep=keep,
+    )
+    raise typer.Exit(show(measure(options), as_json=json))

@@ -1,0 +1,28 @@
+"""`specbench report`: findings that can be attached to a pull request."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from specbench.cli.commands.run import JsonOption, ResultsOption
+
+
+def report(
+    recording: Annotated[
+        list[Path] | None, typer.Argument(help="Recordings; by default the newest one.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder to write to.")
+    ] = None,
+    results: ResultsOption = Path("results"),
+    json: JsonOption = False,
+) -> None:
+    """Write findings.html, findings.md and plots; several recordings give a history too.
+
+    Example: specbench report results/demo -o findings
+    """
+    from specbench.cli.show.report import show
+    from specbench.workflows.report import report as write
+
+    show(write(recording or [], results=results, folder=output), as_json=json)

@@ -1,0 +1,30 @@
+"""`specbench status`: a run in progress or finished, from any terminal."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from specbench.cli.commands.run import JsonOption, ResultsOption
+
+
+def status(
+    recording: Annotated[
+        Path | None, typer.Argument(help="A recording; by default the newest one.")
+    ] = None,
+    results: ResultsOption = Path("results"),
+    watch: Annotated[bool, typer.Option("--watch", help="Follow it until it ends.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Show where a run stands: trials, launches, failures, time left.
+
+    Example: specbench status --watch
+    """
+    from specbench.cli.show import run as render
+    from specbench.workflows.status import follow_status, read_status
+
+    root = recording or results
+    if watch:
+        render.watch(follow_status(root))
+    else:
+        render.status(read_status(root), as_json=json)

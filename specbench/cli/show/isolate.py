@@ -1,0 +1,82 @@
+"""An isolation as it goes: the plan before the first launch, verdicts, the answer."""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+import typer
+
+from specbench.model.matrix import Level
+from specbench.planning.isolate import Forecast
+from specbench.workflows.isolate_search import Asked, Finding, IsolateEvent, Launching, Planned
+
+
+def follow(events: Iterable[IsolateEvent]) -> Finding | None:
+    """Show progress on standard error; return the answer."""
+    finding = None
+    for event in events:
+        match event:
+            case Planned():
+                _show_plan(event)
+            case Launching(bad=bad):
+                typer.echo(f"launching with {_set(bad)}", err=True)
+            case Asked():
+                _show_asked(event)
+            case Finding():
+                finding = event
+    return finding
+
+
+def show(finding: Finding | None, *, as_json: bool) -> int:
+    """Print the answer on standard output; return its exit status."""
+    if finding is None:
+        return 0
+    if as_json:
+        typer.echo(msgspec.json.format(msgspec.json.encode(finding), indent=1).decode())
+        return finding.exit_status
+    typer.echo(finding.reading)
+    typer.echo(f"probe: {finding.probe}, at {_levels(finding.settings)}")
+    for step in finding.needed:
+        typer.echo(f"  passes on the bad server at {step.factor}={step.level}")
+    for suspect in finding.suspects[1:4]:
+        named = " with ".join(suspect.causes) or suspect.kind
+        typer.echo(f"  next: {named} ({suspect.kind}), probability {suspect.probability:.3f}")
+    typer.echo(f"{finding.launches} launches, {finding.minutes:.1f} minutes; {finding.journal}")
+    return finding.exit_status
+
+
+def _show_plan(plan: Planned) -> None:
+    typer.echo(f"probe: {plan.probe}", err=True)
+    for candidate in plan.candidates:
+        typer.echo(f"  {candidate.name}: {candidate.good} -> {candidate.bad}", err=True)
+    most = 1 + plan.forecast.most_launches
+    cost = f"{plan.launches:.1f} launches, {plan.minutes:.1f} minutes"
+    typer.echo(f"expected: {cost} (at most {most} launches when no verdict errs)", err=True)
+    typer.echo(
+        "first: the bad server, on which the probe is made cheaper without a restart", err=True
+    )
+    typer.echo(_steps(plan.forecast), err=True)
+
+
+def _steps(expected: Forecast) -> str:
+    if not expected.first:
+        return "then: nothing is left to launch"
+    fails, passes = _set(expected.if_it_fails), _set(expected.if_it_passes)
+    return f"then: {_set(expected.first)}; if it fails {fails}, if it passes {passes}"
+
+
+def _show_asked(event: Asked) -> None:
+    source = "from the journal" if event.cached else f"{event.minutes:.1f} min"
+    note = f" - {event.note}" if event.note else ""
+    typer.echo(
+        f"  {event.verdict}: {_set(event.bad)} at {_levels(event.settings)} ({source}){note}",
+        err=True,
+    )
+
+
+def _set(bad: Iterable[str]) -> str:
+    names = list(bad)
+    return "bad " + ", ".join(names) if names else "everything good"
+
+
+def _levels(levels: Mapping[str, Level]) -> str:
+    return " ".join(f"{name}={level}" for name, level in levels.items()) or "its own settings"

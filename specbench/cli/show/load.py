@@ -1,0 +1,141 @@
+"""The levels of `specbench load` on a terminal, or as one JSON document."""
+
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from specbench.errors import InputError
+from specbench.model.load import DriveProgress
+from specbench.workflows.load import LevelFinished, LevelStarted, LoadEvent, ServerSeen
+from specbench.workflows.self_test import Limit
+
+LOG_WIDTH = 200
+COLUMNS = {
+    "tok_s": "tok_s",
+    "tok_s_window": "window",
+    "tok_s_user": "tok_s_user",
+    "ttft_ms_p50": "ttft p50",
+    "ttft_ms_p99": "p99",
+    "tpot_ms_p50": "tpot p50",
+    "chunk_gap_ms_p50": "chunk gap",
+    "accept_len": "accept_len",
+    "n_failed": "failed",
+}
+
+
+def levels(text: str) -> tuple[int, ...]:
+    """Read `1,8,64`. Raises InputError."""
+    try:
+        found = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        found = ()
+    if not found or min(found) < 1:
+        raise InputError(
+            f"not a list of concurrencies: {text!r}", hint="for example --concurrency 1,8,64"
+        )
+    return found
+
+
+def show(events: Iterable[LoadEvent], *, as_json: bool) -> int:
+    """Follow a measurement and show what came out; returns the exit status."""
+    progress = Console(stderr=True, highlight=False)
+    server: ServerSeen | None = None
+    done: list[LevelFinished] = []
+    for event in events:
+        match event:
+            case ServerSeen():
+                server = event
+                version = f" {event.version}" if event.version else ""
+                algorithm = event.algorithm or "no speculation named"
+                progress.print(f"{event.engine}{version}, {event.model}, {algorithm}")
+            case LevelStarted():
+                progress.print(f"{event.name} ...")
+            case DriveProgress():
+                _glance(progress, event)
+            case LevelFinished():
+                done.append(event)
+    if as_json:
+        _json({"schema": 1, "server": server, "levels": done})
+    else:
+        _table(sorted(done, key=lambda level: level.concurrency or 0))
+    return 3 if any(level.columns["n_failed"] for level in done) else 0
+
+
+def show_limits(limits: Iterable[Limit], *, as_json: bool) -> int:
+    """Show what this machine can measure, and how well."""
+    progress = Console(stderr=True, highlight=False)
+    done = []
+    for limit in limits:
+        progress.print(f"{limit.streams} streams ...")
+        done.append(limit)
+    if as_json:
+        _json({"schema": 1, "limits": done})
+        return 0
+    table = Table(box=None, header_style="bold")
+    for heading in ("streams", "events/s", "us/event", "cpu", "ttft error p99", "gap error p99"):
+        table.add_column(heading, justify="right")
+    table.add_column("claimed (ttft, gap)", justify="right")
+    table.add_column("flags")
+    for each in done:
+        claimed = f"{_number(each.claimed_ttft_us)}, {_number(each.claimed_gap_us)} us"
+        table.add_row(
+            str(each.streams),
+            _number(each.events_s),
+            _number(each.cpu_us_per_event),
+            f"{each.cpu_share:.0%}",
+            f"{_number(each.ttft_error_us_p99)} us",
+            f"{_number(each.gap_error_us_p99)} us",
+            claimed,
+            " ".join(each.flags),
+        )
+    _output().print(table)
+    return 0
+
+
+def _output() -> Console:
+    """Give standard output: as wide as the terminal, or wide enough for every column."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=LOG_WIDTH)
+
+
+def _glance(console: Console, event: DriveProgress) -> None:
+    if console.is_terminal:
+        console.print(
+            f"  {event.elapsed_s:.0f} s: {event.in_flight} in flight, {event.finished} done,"
+            f" {event.failed} failed",
+            end="\r",
+        )
+
+
+def _table(done: list[LevelFinished]) -> None:
+    console = _output()
+    table = Table(box=None, header_style="bold")
+    table.add_column("level")
+    for heading in COLUMNS.values():
+        table.add_column(heading, justify="right")
+    table.add_column("flags")
+    for level in done:
+        figures = [_number(level.columns[name]) for name in COLUMNS]
+        table.add_row(level.name, *figures, " ".join(level.flags))
+    console.print(table)
+    for level in done:
+        found = level.certificate
+        console.print(
+            f"{level.name}: TTFT is right within {_number(found.ttft_error_us)} us, chunk gaps"
+            f" within {_number(found.gap_error_us)} us, in 99 of 100 ({found.stamp} stamps)"
+        )
+
+
+def _number(value: float | None) -> str:
+    """Write a figure with three digits; what was not measured stays empty."""
+    if value is None:
+        return "-"
+    return f"{value:.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
+
+
+def _json(document: dict[str, Any]) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(document) + b"\n")

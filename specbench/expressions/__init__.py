@@ -1,0 +1,1 @@
+"""The small, safe language of conditions and of templates in flags and environment."""

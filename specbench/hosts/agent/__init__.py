@@ -1,0 +1,1 @@
+"""What runs on the host itself: sent as source over standard input; standard library only."""

@@ -1,0 +1,1 @@
+"""The measured path: what runs in a worker while replies arrive."""

@@ -1,0 +1,264 @@
+"""One request and what came back: raw reads first, meaning later.
+
+While a stream runs, a read is appended to a tape with its clocks and nothing else happens to it.
+Framing, events and JSON are looked at when the stream has ended, or in spare time when much is
+held: the cost of understanding delays no arrival, and memory stays bounded.
+"""
+
+from specbench.backends.sglang.replies import ReplyReader, error_message
+from specbench.loadgen.hotpath.client_stats import Tally
+from specbench.loadgen.hotpath.http1 import Response, new_response
+from specbench.loadgen.hotpath.read_log import Tape, Turn
+from specbench.loadgen.hotpath.sse import EventSplitter, LineTooLong
+from specbench.loadgen.hotpath.timestamps import Arrivals
+from specbench.model.load import Api, Reason, RequestRecord
+
+BODY_LIMIT = 64 << 20
+END_OF_CHUNKS = b"\r\n0\r\n\r\n"
+
+
+class Exchange:
+    """The state of one request between its intended send and its row.
+
+    `intended_ns` None means: as soon as it can be written (closed loop). All `_ns` are
+    CLOCK_MONOTONIC here and become relative to `origin_ns`, the drive's start, in the record.
+    """
+
+    __slots__ = (
+        "_arrivals",
+        "_body",
+        "_body_bytes",
+        "_closed",
+        "_ends",
+        "_failure",
+        "_framed",
+        "_heard_ns",
+        "_reader",
+        "_splitter",
+        "answered",
+        "intended_ns",
+        "keep_alive",
+        "lazy",
+        "origin_ns",
+        "record",
+        "request",
+        "response",
+        "retried",
+        "started_ns",
+        "stopped_ns",
+        "tape",
+        "turned_ns",
+        "whole",
+        "written_ns",
+    )
+
+    def __init__(
+        self,
+        record: RequestRecord,
+        request: bytes,
+        api: Api,
+        *,
+        origin_ns: int,
+        keep_text: bool,
+    ) -> None:
+        self.record = record
+        self.request = request
+        self.origin_ns = origin_ns
+        self.intended_ns: int | None = None
+        self.started_ns = 0
+        self.written_ns: int | None = None
+        self.tape = Tape()
+        self.response: Response = new_response()
+        self.answered = False
+        self.lazy = False
+        self.retried = False
+        self.keep_alive = False
+        self._heard_ns: int | None = None
+        self.whole = False
+        self.stopped_ns = 0
+        self.turned_ns: int | None = None
+        self._arrivals = Arrivals(origin_ns)
+        self._splitter = EventSplitter()
+        self._reader = ReplyReader(api, record, keep_text=keep_text)
+        self._framed = 0
+        self._closed = False
+        self._ends: list[int] = []
+        self._failure: tuple[Reason, str] | None = None
+        self._body: list[bytes] = []
+        self._body_bytes = 0
+
+    @property
+    def failure(self) -> tuple[Reason, str] | None:
+        """The first thing that went wrong in the answer, if any."""
+        return self._failure or self._reader.failure
+
+    @property
+    def heard_ns(self) -> int | None:
+        """When bytes came last, on CLOCK_MONOTONIC; None before the first."""
+        return self.tape.turns[-1].end_ns if self.tape.turns else self._heard_ns
+
+    def hear(self, data: bytes, timespec: bytes, turn: Turn) -> bool:
+        """Take a read; says whether nothing more is to be read."""
+        self.tape.add(data, timespec, turn)
+        return self.advance()
+
+    def advance(self) -> bool:
+        """Look at the read put on the tape last; says whether nothing more is to be read.
+
+        A read of nothing says that the server closed, and is taken off again.
+        In a stream of chunks only the tail is looked at: events of JSON hold no carriage return,
+        so the closing chunk is known by its bytes. Everything else is framed at once.
+        """
+        if not self.tape.data[-1]:
+            self._closed = True
+            self.tape.forget_last()
+        self.answered = self.answered or bool(self.tape.data)
+        if self.lazy and not self._closed:
+            tail = self.tape.tail()
+            if tail == END_OF_CHUNKS:
+                self.whole = True
+                return True
+            if not tail.endswith(b"\r\n\r\n"):
+                return False
+        self._frame()
+        response = self.response
+        if response.status is not None:
+            closing = response.headers.get("connection", "").lower() == "close"
+            self.keep_alive = response.keep_alive and not closing
+            chunked = response.headers.get("transfer-encoding", "").lower() == "chunked"
+            self.lazy = response.status == 200 and chunked and self._is_stream()
+        self.whole = response.complete
+        return self.whole or self._failure is not None or self._closed
+
+    def understand(self) -> bool:
+        """Frame and decode all that is held, and let go of the raw bytes.
+
+        Says whether nothing more is to be read.
+        """
+        self._frame()
+        if self._framed:
+            self._decode(self._ends, self.response.pieces[:])
+            self.response.pieces.clear()
+            self._heard_ns = self.heard_ns
+            self.tape.clear()
+            self._framed, self._ends = 0, []
+        self.whole = self.whole or self.response.complete
+        return self.whole or self.failure is not None
+
+    def settle(
+        self, tally: Tally, status: str = "ok", reason: Reason = "", detail: str = ""
+    ) -> None:
+        """Complete the record. `status`, `reason` and `detail` say why the exchange ended early."""
+        self.understand()
+        record = self.record
+        record.http_status = self.response.status
+        if self.intended_ns is not None:
+            record.intended_ns = self.intended_ns - self.origin_ns
+        if self.written_ns is not None:
+            record.written_ns = self.written_ns - self.origin_ns
+            if record.first_byte_ns is not None:
+                # Descheduled between the send and its clock reading: the answer was faster.
+                record.written_ns = min(record.written_ns, record.first_byte_ns)
+        gone = status in ("aborted", "failed") and reason != "closed_early"
+        stopped = self.stopped_ns - self.origin_ns
+        record.end_ns = stopped if gone or not self._arrivals.last else self._arrivals.last
+        self._conclude(status, reason, detail)
+        self._reader.finish()
+        self._arrivals.settle(record, tally)
+        if record.written_ns is not None:
+            late = record.written_ns - record.intended_ns
+            tally.late.add(late)
+            if self._arrivals.first_doubt is not None:
+                tally.ttft_doubt.add(late + self._arrivals.first_doubt)
+        if self.turned_ns is not None:
+            tally.turnaround.add(max(self.turned_ns - self.origin_ns - self._arrivals.last, 0))
+        self.response.release()
+
+    def _conclude(self, status: str, reason: Reason, detail: str) -> None:
+        """Find out how it ended: by our own hand, by the server's word, or by the wire."""
+        record = self.record
+        if status == "ok" and self._status_failure() is None and self.response.complete:
+            self._read_document()
+        found = self._status_failure() or self.failure
+        if status == "aborted":
+            record.status, record.reason, record.detail = "aborted", reason, detail
+        elif found is not None:
+            record.status, (record.reason, record.detail) = "failed", found
+        elif status == "failed" and reason != "closed_early":
+            record.status, record.reason, record.detail = "failed", reason, detail
+        elif not self.response.complete or not self._reader.done:
+            record.status = "truncated" if record.chunk_ns else "failed"
+            record.reason = "closed_early"
+            record.detail = detail or "the answer ended without a finish reason"
+
+    def _status_failure(self) -> tuple[Reason, str] | None:
+        status = self.response.status
+        if status is None or status == 200:
+            return None
+        body = b"".join(self._body)
+        if 300 <= status < 400:
+            return "redirect", f"to {self.response.headers.get('location', 'nowhere')}"
+        reason: Reason = (
+            "http_429" if status == 429 else "http_5xx" if status >= 500 else "http_4xx"
+        )
+        return reason, error_message(body) if body else f"status {status}"
+
+    def _read_document(self) -> None:
+        if not self._is_stream():
+            self._reader.event(b"".join(self._body), self._arrivals.last)
+            self._arrivals.account(self.record.chunk_ns, set())
+
+    def _frame(self) -> None:
+        fresh = self.tape.data[self._framed :]
+        self._framed += len(fresh)
+        if self._failure is not None:
+            self._ends += [len(self.response.pieces)] * len(fresh)
+        elif fresh:
+            self._ends += self.response.feed(fresh)
+            if self.response.failure:
+                self._failure = ("bad_http", self.response.failure)
+        if self._closed:
+            self.response.end()
+
+    def _decode(self, ends: list[int], pieces: list[bytes]) -> None:
+        """Read the events of the framed reads; `ends` counts the pieces up to each read's end."""
+        stamps = self._arrivals.stamp(self.tape)
+        if self.record.first_byte_ns is None and stamps:
+            self.record.first_byte_ns = stamps[0]
+        if self.response.status != 200 or not self._is_stream():
+            self._keep_body(pieces)
+            return
+        chunks = self.record.chunk_ns
+        known = len(chunks)
+        try:
+            events, event_ends = self._splitter.feed_all(pieces)
+        except LineTooLong:
+            self._failure = ("line_too_long", "a line of more than 4 MiB")
+            return
+        cut: set[int] = set()
+        if event_ends is not None:
+            ends = [event_ends[end - 1] if end else 0 for end in ends]
+            if self._splitter.pending:
+                cut.add(len(ends) - 1)
+        stamps = _stamp_of_each(stamps, ends)
+        self._reader.events(events, stamps)
+        self._arrivals.account(chunks[known:], cut)
+
+    def _keep_body(self, pieces: list[bytes]) -> None:
+        self._body += pieces
+        self._body_bytes += sum(map(len, pieces))
+        if self._body_bytes > BODY_LIMIT:
+            self._failure = ("line_too_long", f"a body of more than {BODY_LIMIT >> 20} MiB")
+
+    def _is_stream(self) -> bool:
+        return self.response.headers.get("content-type", "").startswith("text/event-stream")
+
+
+def _stamp_of_each(stamps: list[int], ends: list[int]) -> list[int]:
+    """Repeat each read's stamp for every event that ended in it."""
+    if ends == list(range(1, len(ends) + 1)):
+        return stamps
+    each: list[int] = []
+    for stamp, end in zip(stamps, ends, strict=True):
+        each += [stamp] * (end - len(each))
+    return each

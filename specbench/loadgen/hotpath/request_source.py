@@ -1,0 +1,126 @@
+"""The requests of a drive, in order, each built before it is needed."""
+
+import itertools
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from specbench.backends.sglang.requests import request_body
+from specbench.errors import InputError
+from specbench.loadgen.hotpath.endpoint import Endpoint
+from specbench.loadgen.hotpath.exchange import Exchange
+from specbench.loadgen.schedule import Share
+from specbench.model.load import Api, DriveJob, Prompt, RequestRecord
+
+
+class Draft(NamedTuple):
+    """A request ready to be sent, and the row that it will become."""
+
+    record: RequestRecord
+    request: bytes
+    api: Api
+    keep_text: bool
+
+    def begin(self, origin_ns: int) -> Exchange:
+        """Begin the exchange, with times relative to the drive's start."""
+        return Exchange(
+            self.record, self.request, self.api, origin_ns=origin_ns, keep_text=self.keep_text
+        )
+
+
+class Supply:
+    """Builds the exchanges of one share of a job, `ahead` of their sending.
+
+    The prompts file is read line by line and again from its start, never held: request i of the
+    whole drive takes prompt i modulo their number. Each turn through the file has its own salt, so
+    that no repeat finds its prefix cached. Raises InputError for a file that cannot serve.
+    """
+
+    def __init__(
+        self, job: DriveJob, share: Share, endpoint: Endpoint, *, drive_id: str, ahead: int
+    ) -> None:
+        self._job = job
+        self._share = share
+        self._endpoint = endpoint
+        self._drive_id = drive_id
+        self._ahead = ahead
+        self._ready: deque[Draft] = deque()
+        self._prompts = enumerate(_cycle(Path(job.prompts_path)))
+        self.origin_ns = 0
+        total = job.stop.requests
+        self.limit = None if total is None else share.count(job.warmup_requests + total)
+        self.built = 0
+        self.fill()
+
+    @property
+    def full(self) -> bool:
+        """Whether nothing is to be built now."""
+        exhausted = self.limit is not None and self.built >= self.limit
+        return exhausted or len(self._ready) >= self._ahead
+
+    def fill(self) -> None:
+        """Build as many as are wanted ahead."""
+        while not self.full:
+            self.build()
+
+    def build(self) -> None:
+        """Build one."""
+        for index, (turn, prompt) in self._prompts:
+            if index % self._share.of == self._share.index:
+                self._ready.append(self._draft(index, turn, prompt))
+                self.built += 1
+                return
+
+    def take(self) -> Exchange | None:
+        """Give the next exchange; None when all requests asked for were given."""
+        if not self._ready and not self.full:
+            self.build()
+        if not self._ready:
+            return None
+        return self._ready.popleft().begin(self.origin_ns)
+
+    def _draft(self, index: int, turn: int, prompt: Prompt) -> Draft:
+        job, warm = self._job, index < self._job.warmup_requests
+        rid = f"sb-{self._drive_id}-{index}"
+        record = RequestRecord(
+            rid=rid,
+            prompt_id=prompt.prompt_id,
+            category=prompt.category,
+            phase="warmup" if warm else "measured",
+            worker=self._share.index,
+        )
+        salt = f"{job.salt}.{turn}" if job.salt else ""
+        body = request_body(
+            job.target, job.sampling, prompt, rid=rid, salt=salt, keep_text=job.keep_text
+        )
+        request = self._endpoint.request(body, rid)
+        return Draft(record, request, job.target.api, job.keep_text)
+
+
+def _cycle(path: Path) -> Iterator[tuple[int, Prompt]]:
+    """Read prompts for ever, each with the number of its turn. Raises InputError with its line."""
+    decoder = msgspec.json.Decoder(Prompt)
+    for turn in itertools.count():
+        found = 0
+        try:
+            with path.open("rb") as lines:
+                for number, line in enumerate(lines, 1):
+                    if line.strip():
+                        found += 1
+                        yield turn, _prompt(decoder, line, f"{path}:{number}")
+        except OSError as error:
+            raise InputError(
+                f"cannot read the prompts: {error.strerror}", where=str(path)
+            ) from None
+        if not found:
+            raise InputError("the prompts file holds no prompt", where=str(path))
+
+
+def _prompt(decoder: msgspec.json.Decoder[Prompt], line: bytes, where: str) -> Prompt:
+    try:
+        return decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"not a prompt: {error}", where=where) from None

@@ -1,0 +1,151 @@
+"""A report before it has a format: findings, pictures and tables of one or more recordings."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from specbench.report import cells
+from specbench.report.figures import Picture
+from specbench.report.findings import compose
+from specbench.report.history import Trend, trends
+from specbench.report.inputs import Evidence
+from specbench.report.numbers import ABSENT, show, times
+from specbench.report.painting import Painter, painter
+from specbench.report.statements import Findings, Table, count, listed
+from specbench.report.tables import cell_rows
+
+TRIAL_COLUMNS = (
+    ("tok_s", "tok/s"), ("tok_s_user", "tok/s per user"), ("ttft_ms_p50", "TTFT p50 (ms)"),
+    ("tpot_ms_p50", "TPOT p50 (ms)"), ("accept_len", "accept_len"), ("step_ms", "step (ms)"),
+    ("n_requests", "requests"), ("n_failed", "failed"),
+)  # fmt: skip
+
+
+SPEEDS = ("tok_s", "tok_s_user", "speedup")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chapter:
+    """Everything about one recording. `prefix` keeps its anchors apart from other chapters'.
+
+    `extent` says in a line what was measured, when and where.
+    """
+
+    prefix: str
+    extent: str
+    evidence: Evidence
+    findings: Findings
+    pictures: dict[str, Picture]
+    cells: Table
+    trials: Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dossier:
+    """One report: a chapter a recording, and what several recordings say of one cell."""
+
+    title: str
+    chapters: tuple[Chapter, ...]
+    trends: tuple[Trend, ...] = ()
+
+
+def assemble(sources: list[Evidence]) -> Dossier:
+    """Compose, draw and tabulate everything that a report shows, oldest recording first."""
+    ordered = sorted(sources, key=lambda one: str(one.manifest.get("created_at") or one.name))
+    with painter(ordered) as easel:
+        chapters = tuple(_chapter(number, one, easel) for number, one in enumerate(ordered))
+    names = list(dict.fromkeys(chapter.findings.title for chapter in chapters))
+    return Dossier(
+        title=" and ".join(names[:3]) + (" and others" if len(names) > 3 else ""),
+        chapters=chapters,
+        trends=tuple(trends(ordered)),
+    )
+
+
+def _chapter(number: int, evidence: Evidence, easel: Painter) -> Chapter:
+    findings = compose(evidence)
+    tables = {"cells": _cells_table(evidence), "trials": _trials_table(evidence.trials)}
+    wanted = ["overview", *(name for section in findings.sections for name in section.plots)]
+    drawn = {name: easel.picture(number, name) for name in wanted}
+    return Chapter(
+        prefix=f"r{number}-",
+        extent=_extent(evidence),
+        evidence=evidence,
+        findings=findings,
+        pictures={name: picture for name, picture in drawn.items() if picture is not None},
+        **tables,
+    )
+
+
+def _extent(evidence: Evidence) -> str:
+    trials = evidence.trials
+    hosts = [str(host) for host in dict.fromkeys(trials["host"])] if "host" in trials else []
+    model = evidence.matrix.get("model")
+    named = model.get("served_name") or model.get("path") if isinstance(model, dict) else model
+    blocks = trials["block_id"].nunique() if "block_id" in trials else 0
+    parts = [
+        f"{count(len(trials), 'trial')} in {count(blocks, 'launch', 'launches')}",
+        f"model {named}" if named else "",
+        f"on {listed(hosts)}" if hosts else "",
+        str(evidence.manifest.get("created_at") or "")[:16].replace("T", " "),
+        f"recording {evidence.name}",
+    ]
+    return " \N{MIDDLE DOT} ".join(part for part in parts if part)
+
+
+def _cells_table(evidence: Evidence) -> Table:
+    rows = cell_rows(evidence)
+    factors = ["algorithm", *(n for n in cells.varying(evidence.trials) if n != "algorithm")]
+    lossy = cells.not_lossless(evidence.trials)
+    return Table(
+        heads=(*factors, "trials", "launches", "failed", "tok/s", "tok/s per user", "accept_len",
+               "step (ms)", "speed-up", "lossless", "flags", "cell_id"),
+        rows=tuple(
+            (
+                *(row.get(name) for name in factors),
+                row["trials"], row["launches"], row["failed"], _measured(row, "tok_s", lossy),
+                _measured(row, "tok_s_user", lossy), show(row["accept_len"]), show(row["step_ms"]),
+                _measured(row, "speedup", lossy), row["lossless"], ", ".join(row["flags"]),
+                row["cell_id"],
+            )
+            for row in rows
+        ),
+        caption="All cells: means over trials; accept_len pooled over verify steps",
+        keys=tuple(row["cell_id"] for row in rows),
+    )  # fmt: skip
+
+
+def _measured(row: Mapping[Any, Any], name: str, lossy: frozenset[str]) -> str:
+    """Write a measurement; a speed of wrong output says so beside the number."""
+    value = cells.plain(row[name])
+    text = times(value) if name == "speedup" else show(value)
+    marked = name in SPEEDS and str(row["cell_id"]) in lossy and text != ABSENT
+    return text + cells.NOT_LOSSLESS if marked else text
+
+
+def _time(started_at: Any) -> str:
+    return str(started_at)[:19].replace("T", " ")
+
+
+def _trials_table(trials: pd.DataFrame) -> Table:
+    factors = ["algorithm", *(n for n in cells.varying(trials) if n != "algorithm")]
+    records = trials.to_dict("records")
+    lossy = cells.not_lossless(trials)
+    return Table(
+        heads=("trial_id", *factors, "host", "block", "started", "status",
+               *(label for _, label in TRIAL_COLUMNS), "flags", "reason"),
+        rows=tuple(
+            (
+                row["trial_id"],
+                *(cells.plain(row[name]) for name in factors),
+                row["host"], row["block_id"], _time(row["started_at"]), row["status"],
+                *(_measured(row, name, lossy) for name, _ in TRIAL_COLUMNS),
+                cells.plain(row["flags"]), cells.plain(row["reason"]),
+            )
+            for row in records
+        ),
+        caption="All trials, one row each; every column is in tables/trials.csv",
+        keys=tuple(str(row["trial_id"]) for row in records),
+    )  # fmt: skip

@@ -1,0 +1,347 @@
+"""`verify_server`: the whole battery against one running server, as an iterator of events."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
+
+from specbench.errors import InputError, ServiceError
+from specbench.model.verdict import VerdictDocument
+from specbench.verify import determinism
+from specbench.verify.client import Client, Refused
+from specbench.verify.conclusion import Conclusion, conclude, without_battery
+from specbench.verify.conformance import integrity
+from specbench.verify.events import (
+    StageFinished,
+    StageStarted,
+    VerdictReady,
+    VerifyEvent,
+    VerifyNotice,
+)
+from specbench.verify.handshake import Server, identity, running, shake_hands
+from specbench.verify.options import VerifyOptions
+from specbench.verify.plan import Samples, Stage, stages
+from specbench.verify.prompts import load_prompts
+from specbench.verify.reference import (
+    Reference,
+    different_target,
+    read_reference,
+    warnings,
+)
+from specbench.verify.session import Session, refusal
+from specbench.verify.statistics.coverage import lacking, measure
+from specbench.verify.statistics.evidence import Evidence
+from specbench.verify.statistics.logprob_gap import margins_from_control
+from specbench.verify.statistics.positive_control import blind_spots
+from specbench.verify.statistics.tokens import join
+from specbench.verify.statistics.verdict import ErrorRates, judge, suspicious
+
+_GREEDY = frozenset({"G1", "GC", "K1", "long", "turn", "mixed", "soak"})
+# A concurrency counts as tested if the server really ran this share of it at some time.
+REACHED = 0.8
+# About how many p-values a default run has, for decisions before its end.
+_EXPECTED_TESTS = 50
+_SAMPLED = frozenset({"S1", "HOT", "T!=1", "frozen", "coins", "own"})
+
+
+def verify_server(url: str, options: VerifyOptions) -> Iterator[VerifyEvent]:
+    """Verify a running server; the last event is `VerdictReady`.
+
+    Raises:
+        HostError: nobody answers at `url`.
+        InputError: an API key is needed, or the reference cannot be used.
+
+    """
+    reference = read_reference(options.reference) if options.reference else None
+    if reference is not None and reference.taped:
+        raise InputError(
+            "this file holds outputs of a speculative server: a plain server can score them, but "
+            "they are no reference",
+            where=str(options.reference),
+            hint="record the reference on a server without speculation",
+        )
+    client = Client(url, options.api_key_env, options.concurrency, options.timeout_s)
+    try:
+        yield from run_battery(client, options, reference)
+    finally:
+        client.close()
+
+
+def verdict_of(url: str, options: VerifyOptions) -> VerdictDocument:
+    """Run `verify_server` to its end and return the verdict."""
+    for event in verify_server(url, options):
+        if isinstance(event, VerdictReady):
+            return event.document
+    raise AssertionError("a verification always ends with a verdict")
+
+
+def open_session(client: Client, server: Server, options: VerifyOptions) -> Session:
+    """Tokenise the prompts and gather what the stages share.
+
+    Raises:
+        Refused: the server does not tokenise.
+
+    """
+    prompts = load_prompts(client.tokenise, server.context, max(options.plan.long, 1))
+    return Session(client, server, prompts, options.plan, options.seed, own=options.own)
+
+
+def run_battery(
+    client: Client, options: VerifyOptions, reference: Reference | None = None
+) -> Iterator[VerifyEvent]:
+    """Verify over a client that is open already; the caller closes it."""
+    start = time.monotonic()
+    server = shake_hands(client)
+    reason = nothing_to_test(server, options)
+    if reason:
+        yield VerdictReady(document=without_battery(server, *reason))
+        return
+    if server.running_cap:
+        # No batch is ever larger there, so nothing above the cap needs a test.
+        client.concurrency = min(client.concurrency, server.running_cap)
+    session = open_session(client, server, options)
+    yield from _notices(session, options.concurrency, reference)
+    conclusion = Conclusion(session, options, reference)
+    if reference is not None:
+        conclusion.essential += [x for x in [_use_reference(session, reference)] if x]
+    yield from run_stages(session, conclusion, stages(session, Samples()))
+    check_run(session, conclusion)
+    yield VerdictReady(document=conclude(conclusion, time.monotonic() - start))
+
+
+def run_stages(
+    session: Session, conclusion: Conclusion, planned: Sequence[Stage]
+) -> Iterator[VerifyEvent]:
+    """Run every stage, then what is suspicious once more; a dead server ends the run early."""
+    done: list[tuple[Stage, Evidence]] = []
+    place = "the first stage"
+    try:
+        for stage in planned:
+            place = stage.name
+            if stage.top_k and session.server.dialect == "vllm":
+                # It may die of this stage: what was found before must not stay unconfirmed.
+                yield from _confirm(session, done)
+            yield StageStarted(stage=place)
+            evidence = _attempt(session, stage)
+            if evidence is not None:
+                done.append((stage, evidence))
+            yield _finished(session, stage.name, evidence)
+            if conclusion.options.fail_fast and (yield from _damned(session, done)):
+                session.not_tested.append(f"everything after {stage.name}: fail-fast")
+                break
+        else:
+            place = "the stages that ask for fresh or more requests"
+            yield from _confirm(session, done)
+            yield from _refine(session, done)
+            if session.source is None:
+                yield from _determinism(session, conclusion)
+    except ServiceError as error:
+        conclusion.essential.append(f"the battery was cut short in {place}: {error.what}")
+    conclusion.evidences = [_covered(session, evidence) for _, evidence in done]
+
+
+def _damned(
+    session: Session, done: list[tuple[Stage, Evidence]]
+) -> Generator[VerifyEvent, None, bool]:
+    """Return whether the newest evidence is a confirmed violation; ask for fresh data if needed.
+
+    The level of a p-value is that of a whole run, whose tests are not all known yet.
+    """
+    rates = ErrorRates()
+    share = rates.statistics / _EXPECTED_TESTS
+    bar = math.log(len(session.budget.sampled) / rates.betting)
+    newest = done[-1:]
+    yield from _ask_again(session, newest, share, bar)
+    done[-1:] = newest
+    found = any(judge(e, share, bar, rates).verdict == "violated" and not e.gap for _, e in newest)
+    return found or bool(integrity(session))
+
+
+def _confirm(session: Session, done: list[tuple[Stage, Evidence]]) -> Iterator[VerifyEvent]:
+    """Ask for fresh requests wherever a test was suspicious, and put both results together."""
+    rates = ErrorRates()
+    evidences = [evidence for _, evidence in done]
+    yield from _ask_again(session, done, rates.share(evidences), rates.bar(evidences))
+
+
+def _ask_again(
+    session: Session, done: list[tuple[Stage, Evidence]], share: float, bar: float
+) -> Iterator[VerifyEvent]:
+    for index, (stage, evidence) in enumerate(done):
+        if not suspicious(evidence, share, bar) or evidence.fresh or evidence.fails_again:
+            continue
+        if session.left < min(stage.cost // 4, session.budget.length):
+            session.not_tested.append(f"{stage.name}: no budget left to confirm a small p-value")
+            continue
+        yield StageStarted(stage=f"{stage.name}, confirmed on fresh requests")
+        try:
+            fresh = stage.again()
+        except Refused as error:
+            session.not_tested.append(refusal(stage.name, error))
+            continue
+        if fresh is not None:
+            done[index] = (stage, evidence.with_fresh(fresh))
+        yield _finished(session, stage.name, fresh)
+
+
+def _refine(session: Session, done: list[tuple[Stage, Evidence]]) -> Iterator[VerifyEvent]:
+    """Add tokens where nothing is suspicious but an interval is still too wide."""
+    for index, (stage, evidence) in enumerate(done):
+        settled = all(effect.inside for effect in evidence.effects)
+        if stage.more is None or settled or evidence.fresh or evidence.witnesses:
+            continue
+        yield StageStarted(stage=f"{stage.name}, more tokens")
+        wider = replace(stage.more(evidence), reached=evidence.reached, foreign=evidence.foreign)
+        done[index] = (stage, wider)
+        yield _finished(session, stage.name, wider)
+
+
+def _determinism(session: Session, conclusion: Conclusion) -> Iterator[VerifyEvent]:
+    """Say whether greedy output repeats itself, with what the budget has left."""
+    name = "determinism at temperature 0"
+    if "score" not in session.server.abilities or session.left < determinism.cost(session):
+        session.not_tested.append(f"{name}: no prompt log-probabilities, or the budget was spent")
+        return
+    yield StageStarted(stage=name)
+    before = session.client.spent.generated
+    try:
+        conclusion.notes.append(determinism.describe_determinism(session))
+    except Refused as error:
+        session.not_tested.append(refusal(name, error))
+        return
+    spent = session.client.spent.generated
+    yield StageFinished(
+        stage=name,
+        n_tokens=spent - before,
+        generated=spent,
+        limit=session.budget.limit,
+        note=conclusion.notes[-1],
+    )
+
+
+def _attempt(session: Session, stage: Stage) -> Evidence | None:
+    if session.left < stage.cost:
+        session.not_tested.append(f"{stage.name}: the budget was spent")
+        return None
+    before = len(session.watch.loads)
+    try:
+        evidence = stage.run()
+    except Refused as error:
+        session.not_tested.append(refusal(stage.name, error))
+        return None
+    if evidence is None:
+        return None
+    peak, foreign = session.watch.since(before)
+    return replace(evidence, reached=peak, foreign=foreign)
+
+
+def check_run(session: Session, conclusion: Conclusion) -> None:
+    """Positive control on this very data, and whether the server is still the same process."""
+    sampled = join(session.sampled)
+    greedy = join(session.greedy)
+    conclusion.essential += blind_spots(
+        greedy, sampled, session.server.vocab, session.seed, session.margins
+    )
+    try:
+        if session.server.identity and identity(session.client) != session.server.identity:
+            conclusion.essential.append("the server was restarted during the run")
+        if running(session.client):
+            conclusion.notes.append("other traffic was seen on the server after the run")
+    except ServiceError as error:
+        if not any("cut short" in text for text in conclusion.essential):
+            conclusion.essential.append(f"the server is gone at the end: {error.what}")
+
+
+def _covered(session: Session, evidence: Evidence) -> Evidence:
+    """Note on a claim that its side of the verify path was not really exercised."""
+    rule = session.budget.coverage
+    if evidence.lacking or evidence.witnesses:
+        return evidence
+    peak = session.watch.peak(evidence.concurrency)
+    if peak is not None and peak < REACHED * evidence.concurrency:
+        return replace(evidence, lacking=_too_few(peak, evidence.concurrency))
+    if evidence.stage in _GREEDY:
+        return replace(evidence, lacking=lacking(measure(session.greedy_counters), rule))
+    if evidence.stage in _SAMPLED:
+        return replace(evidence, lacking=lacking(measure(session.sampled_counters), rule))
+    return evidence
+
+
+def _too_few(peak: int, concurrency: int) -> str:
+    return (
+        f"the server never ran more than {peak} requests at once where {concurrency} were asked "
+        f"for: larger batches were not tested (--concurrency {max(peak, 1)} tests what it reaches)"
+    )
+
+
+def nothing_to_test(server: Server, options: VerifyOptions) -> tuple[str, str] | None:
+    """Return (verdict, reason) where the battery would be pointless."""
+    if "ids" not in server.abilities:
+        return "inconclusive", (
+            "the server does not say token ids, and text cannot be scored exactly; SGLang's "
+            "/generate and vLLM's return_token_ids do"
+        )
+    if server.speculative is False:
+        return "inconclusive", "speculation is off: nothing to verify"
+    if server.simulated:
+        return "inconclusive", (
+            f"acceptance is simulated, so the text means nothing by design ({server.simulated}); "
+            "start the server without it"
+        )
+    if server.thresholds != (1.0, 1.0) and not options.expect_lossy:
+        single, acc = server.thresholds
+        return "violated", (
+            f"lossy by configuration: accept thresholds single={single:g}, acc={acc:g} (lossless "
+            "needs 1.0 for both); --expect-lossy measures how much"
+        )
+    return None
+
+
+def _use_reference(session: Session, reference: Reference) -> str:
+    """Check the target against the reference and take its noise as control."""
+    try:
+        problem = different_target(session, reference)
+    except Refused as error:
+        return f"the reference cannot be compared: {error}"
+    if problem:
+        return problem
+    session.control_regrets = reference.regrets
+    session.control_gaps = reference.gaps
+    session.margins = margins_from_control(reference.regrets)
+    return ""
+
+
+def _notices(session: Session, asked: int, reference: Reference | None) -> Iterator[VerifyEvent]:
+    server = session.server
+    if server.busy:
+        yield VerifyNotice(
+            text=f"{server.busy} other requests are running: concurrency is not under control"
+        )
+    if server.running_cap == session.client.concurrency < asked:
+        yield VerifyNotice(
+            text=f"the server runs at most {server.running_cap} requests at a time: that is tested"
+        )
+    if "score" not in server.abilities:
+        yield VerifyNotice(
+            text="no prompt log-probabilities: greedy output is probed token by token"
+        )
+    # vLLM's requests for prompt log-probabilities never read the prefix cache.
+    if "flush" not in server.abilities and server.dialect != "vllm":
+        yield VerifyNotice(text="the prefix cache cannot be emptied: scoring may reuse KV")
+    if reference is None:
+        yield VerifyNotice(text="no reference: lossless relative to this server's own prefill")
+    else:
+        for text in warnings(session, reference):
+            yield VerifyNotice(text=f"reference: {text}")
+
+
+def _finished(session: Session, name: str, evidence: Evidence | None) -> StageFinished:
+    return StageFinished(
+        stage=name,
+        n_tokens=evidence.n_tokens if evidence else 0,
+        generated=session.progress[0],
+        limit=session.progress[1],
+        note=evidence.note if evidence else "not tested",
+    )

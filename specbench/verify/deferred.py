@@ -1,0 +1,146 @@
+"""Deferred scoring: the verdict of a server that is gone, by a plain server of the same target."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from specbench.errors import InputError
+from specbench.verify.battery import check_run, nothing_to_test, run_stages
+from specbench.verify.client import Client, Refused
+from specbench.verify.conclusion import Conclusion, conclude, without_battery
+from specbench.verify.events import VerdictReady, VerifyEvent, VerifyNotice
+from specbench.verify.handshake import Server, shake_hands
+from specbench.verify.options import VerifyOptions
+from specbench.verify.plan import Samples
+from specbench.verify.prompts import load_prompts
+from specbench.verify.recorded_outputs import Tape, read_tape
+from specbench.verify.reference import Reference, different_target
+from specbench.verify.session import Session
+from specbench.verify.statistics.logprob_gap import margins_from_control
+from specbench.verify.wire import Ask
+
+# First tokens come from prefill on both sides, so hardly any may be impossible to the other.
+_HARD_ALLOWED = 1
+_SOFT_ALLOWED_PCT = 5.0
+
+
+def score_recording(
+    client: Client, options: VerifyOptions, reference: Reference
+) -> Iterator[VerifyEvent]:
+    """Judge recorded outputs by the scores of the server at `client`; the caller closes it.
+
+    Raises:
+        InputError: the server speculates itself, does not score, or the recording is not usable.
+
+    """
+    start = time.monotonic()
+    tape, scoring = read_tape(reference), shake_hands(client)
+    _check_scoring(client, scoring)
+    reason = nothing_to_test(tape.server, options)
+    if reason:
+        yield VerdictReady(document=without_battery(tape.server, *reason))
+        return
+    session = _session(client, scoring, tape, options)
+    yield VerifyNotice(
+        text=f"the verdict is that of the recorded server (version {tape.server.version}, "
+        f"{tape.server.algorithm or 'speculative'}); the one at {client.url} scores its outputs"
+    )
+    conclusion = Conclusion(session, options, reference, scored_by=dict(scoring.facts))
+    conclusion.notes.append(f"recorded outputs, scored by the plain server at {client.url}")
+    untrusted = _other_target(session, tape, scoring) or _control(session)
+    if untrusted:
+        yield VerdictReady(document=without_battery(tape.server, "inconclusive", untrusted))
+        return
+    conclusion.essential += [tape.cut] if tape.cut else []
+    tape.play(session)
+    samples = Samples()
+    yield from run_stages(session, conclusion, tape.stages(session, samples))
+    session.source = None
+    check_run(session, conclusion)
+    yield VerdictReady(document=conclude(conclusion, time.monotonic() - start))
+
+
+def _check_scoring(client: Client, scoring: Server) -> None:
+    if scoring.speculative:
+        raise InputError(
+            "the recording holds outputs of a speculative server, and the server that is to score "
+            "them speculates as well",
+            where=client.url,
+            hint="give the URL of a plain server of the same target; to verify the running server "
+            "itself, record the reference on a plain one",
+        )
+    if "score" not in scoring.abilities:
+        raise InputError(
+            "this server gives no prompt log-probabilities, so it cannot score recorded outputs",
+            where=client.url,
+            hint="SGLang's return_logprob or vLLM's prompt_logprobs is needed",
+        )
+
+
+def _session(client: Client, scoring: Server, tape: Tape, options: VerifyOptions) -> Session:
+    """Return a session that asks as the recorded server was asked, and scores on the other."""
+    client.concurrency = int(tape.reference.manifest["concurrency"])
+    both = tape.server.abilities & scoring.abilities & {"logit_bias"}
+    abilities = (tape.server.abilities & {"ids", "logprobs", "n"}) | both | {"score"}
+    server = replace(
+        tape.server, identity="", abilities=abilities | (scoring.abilities & {"flush"})
+    )
+    recorded = replace(options, budget=tape.reference.manifest["budget"], own=None)
+    return Session(client, server, tape.prompts, recorded.plan, options.seed)
+
+
+def _other_target(session: Session, tape: Tape, scoring: Server) -> str:
+    """Say why the scoring server does not hold the recorded server's target, or nothing."""
+    ours = load_prompts(session.client.tokenise, scoring.context, 1)
+    if (ours.texts, ours.chat, ours.short) != (
+        tape.prompts.texts,
+        tape.prompts.chat,
+        tape.prompts.short,
+    ):
+        return "the outputs were recorded with another tokeniser (equal texts, other token ids)"
+    if tape.reference.texts:
+        try:
+            return different_target(session, tape.reference)
+        except Refused as error:
+            return f"the target cannot be compared: {error}"
+    return _strange_first_tokens(session, tape)
+
+
+def _strange_first_tokens(session: Session, tape: Tape) -> str:
+    """Compare greedy first tokens, for recordings of servers that could not score texts."""
+    pairs = tape.first_tokens()
+    if not pairs:
+        return "the recording holds no first tokens to know its target by"
+    regret = session.score(pairs).regret
+    hard = int((regret > session.margins.hard).sum())
+    soft = int((regret > session.margins.soft).sum())
+    if hard <= _HARD_ALLOWED and 100 * soft <= _SOFT_ALLOWED_PCT * len(regret):
+        return ""
+    return (
+        f"the scoring server holds another target than the recorded one: of {len(regret)} greedy "
+        f"first tokens, which never come from verification, {soft} lie more than "
+        f"{session.margins.soft:g} nat below its own choice and {hard} more than "
+        f"{session.margins.hard:g} nat"
+    )
+
+
+def _control(session: Session) -> str:
+    """Take the noise of the scoring server's own plain decoding, if it does not contradict it."""
+    count, length = session.budget.batched, session.budget.length
+    asks = [
+        Ask(ids=ids, max_tokens=length, ignore_eos=True) for ids in session.prompts.mixed(count)
+    ]
+    answers = session.client.generate_all(asks)
+    pairs = [(ask, parts[0]) for ask, parts in zip(asks, answers, strict=True)]
+    regrets = session.score(pairs).verified().regret
+    worst = float(regrets.max(initial=0.0))
+    if worst > session.margins.hard:
+        what = f"the scoring server contradicts its own plain decoding by {worst:.1f} nat"
+        return f"{what}, so its scores decide nothing"
+    session.control_regrets = np.asarray(regrets)
+    session.margins = margins_from_control(session.control_regrets)
+    return ""

@@ -1,0 +1,156 @@
+"""How much is asked of a server, and how small an effect must be ruled out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+from specbench.verify.statistics.coverage import CoverageRule
+from specbench.verify.statistics.sampled import SampledMargins
+from specbench.verify.statistics.shaping import Filters
+
+BudgetName = Literal["quick", "default", "deep"]
+
+S1 = Filters()
+HOT = Filters(temperature=2.5, top_k=8)
+WARM = Filters(temperature=0.6, top_k=20)
+NUCLEUS = Filters(top_p=0.8)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Sizes of the stages. Tokens are generated ones; scoring is prefill and counted apart.
+
+    `limit` bounds everything with top-up and confirmation; `sampled` gives tokens a
+    configuration; the greedy stages are numbers of requests of `length` tokens; `filters` those of
+    each probe of a filter; `frozen` is contexts x draws; `composed` are requests with both filters;
+    `own` and `own_frozen` are tokens and contexts x draws of the user's own parameters.
+    """
+
+    limit: int
+    margins: SampledMargins
+    soft_pct: float
+    coverage: CoverageRule
+    sampled: tuple[tuple[Filters, int], ...]
+    length: int = 96
+    alone: int = 8
+    batched: int = 24
+    kernel: int = 20
+    long: int = 2
+    turns: int = 4
+    mixed: int = 0
+    soak: int = 0
+    logprobs: int = 12
+    coins: tuple[int, int] = (16, 24)
+    frozen: tuple[int, int] = (0, 0)
+    penalties: int = 4
+    filters: int = 4
+    composed: int = 0
+    own: int = 1500
+    own_frozen: tuple[int, int] = (8, 64)
+
+    def with_own(self, own: Filters) -> Budget:
+        """Return the budget with one more sampled configuration, and the tokens that it needs."""
+        if own in [filters for filters, _ in self.sampled]:
+            return self
+        contexts, draws = self.own_frozen
+        extra = 2 * self.own + 2 * 3 * contexts * draws
+        return replace(
+            self,
+            limit=self.limit + extra,
+            sampled=(*self.sampled, (own, self.own)),
+            composed=max(self.composed, 10) if own.top_k and own.top_p < 1 else self.composed,
+        )
+
+
+BUDGETS: dict[BudgetName, Budget] = {
+    "quick": Budget(
+        limit=13_000,
+        margins=SampledMargins(t_eff_pct=20.0, excess_greedy_pct=15.0, garbage_pct=0.3),
+        soft_pct=0.5,
+        coverage=CoverageRule(rounds=50, rounds_per_depth=3),
+        sampled=((S1, 2600), (HOT, 2000)),
+        length=72,
+    ),
+    "default": Budget(
+        limit=120_000,
+        margins=SampledMargins(t_eff_pct=5.0, excess_greedy_pct=4.0, garbage_pct=0.1),
+        soft_pct=0.1,
+        coverage=CoverageRule(),
+        sampled=((S1, 18_000), (HOT, 12_000), (WARM, 8_000), (NUCLEUS, 8_000)),
+        alone=24,
+        batched=64,
+        kernel=48,
+        long=8,
+        turns=16,
+        mixed=16,
+        soak=24,
+        logprobs=36,
+        coins=(32, 48),
+        frozen=(24, 192),
+        penalties=8,
+        filters=8,
+        composed=10,
+        own=8000,
+        own_frozen=(24, 96),
+    ),
+    "deep": Budget(
+        limit=480_000,
+        margins=SampledMargins(t_eff_pct=2.5, excess_greedy_pct=2.0, garbage_pct=0.03),
+        soft_pct=0.05,
+        coverage=CoverageRule(rounds=800, rounds_per_depth=50),
+        sampled=((S1, 80_000), (HOT, 48_000), (WARM, 30_000), (NUCLEUS, 32_000)),
+        alone=48,
+        batched=160,
+        kernel=128,
+        long=16,
+        turns=32,
+        mixed=48,
+        soak=64,
+        logprobs=96,
+        coins=(32, 96),
+        frozen=(48, 384),
+        penalties=16,
+        filters=16,
+        composed=24,
+        own=30_000,
+        own_frozen=(48, 192),
+    ),
+}
+
+
+def own_filters(
+    temperature: float | None, top_k: int = -1, top_p: float = 1.0, min_p: float = 0.0
+) -> Filters | None:
+    """Return the user's own sampling parameters; None where none were given or they are greedy."""
+    filters = Filters(1.0 if temperature is None else temperature, max(top_k, 0), top_p, min_p)
+    greedy = filters.temperature == 0.0 or filters.top_k == 1
+    return None if greedy or filters == S1 else filters
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyOptions:
+    """What `specbench verify --url` was asked for.
+
+    `expect_lossy` goes on where the server is lossy by configuration (thresholds below 1);
+    `fail_fast` ends the run with the first confirmed violation, at the price of the diagnosis;
+    `own` are the sampling parameters of the user's production, tested beside the battery's.
+    """
+
+    concurrency: int = 16
+    budget: BudgetName = "default"
+    reference: Path | None = None
+    api_key_env: str | None = None
+    seed: int = 0
+    expect_lossy: bool = False
+    fail_fast: bool = False
+    own: Filters | None = None
+    timeout_s: float = 120.0
+    sizes: Budget | None = field(default=None)
+
+    @property
+    def plan(self) -> Budget:
+        """The budget's sizes, with those of the user's own parameters."""
+        sizes = self.sizes or BUDGETS[self.budget]
+        return sizes.with_own(self.own) if self.own else sizes

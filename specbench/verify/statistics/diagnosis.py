@@ -1,0 +1,132 @@
+"""Which part of a speculative server to look at first, from which stages failed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from specbench.model.verdict import Claim
+from specbench.verify.statistics.evidence import Evidence
+
+# Columns: does the stage fail? None = does not matter. First match first; facts behind each row:
+# which path a stage exercises (greedy or sampling kernel, batch of one or many, tree or prefix).
+_STAGES = ("G1", "GC", "K1", "S1", "HOT", "T!=1", "frozen", "gap")
+_ROWS: tuple[tuple[tuple[bool | None, ...], str], ...] = (
+    (
+        (True, True, None, None, None, None, None, None),
+        (
+            "attention mask, KV commit or compaction, or a wrong verify row: greedy output is "
+            "wrong already at concurrency 1. If only trees fail: mask or compaction; if chains "
+            "fail as well: commit or positions"
+        ),
+    ),
+    (
+        (True, False, None, None, None, None, None, None),
+        "attention mask, KV commit or positions; rare enough to miss the batched sample",
+    ),
+    (
+        (False, True, None, None, None, None, None, None),
+        "batch indexing, buffers shared between requests, or CUDA-graph padding: only batches fail",
+    ),
+    (
+        (False, False, True, None, None, None, None, None),
+        "sampling kernel: row offsets or the predicts index (the greedy kernel is right)",
+    ),
+    (
+        (False, False, False, True, None, None, None, None),
+        "residual distribution, coins or acceptance thresholds: wrong only where tokens are drawn",
+    ),
+    (
+        (False, False, False, False, True, None, None, None),
+        "temperature or top_k in the verify path: right at temperature 1",
+    ),
+    (
+        (False, False, False, False, False, True, None, None),
+        "a filter in the verify path (top_k, top_p) or the temperature below 1",
+    ),
+    (
+        (False, False, False, False, False, False, True, None),
+        "a residual with the drafter's q (p - q), or another bias aligned with the drafter",
+    ),
+    (
+        (False, False, False, False, False, False, False, True),
+        (
+            "reported log-probabilities are not those of the emitted tokens, or positions, "
+            "quantisation or weights differ slightly in the verify path"
+        ),
+    ),
+)
+
+
+def suspects(evidences: Sequence[Evidence], claims: Sequence[Claim]) -> list[str]:
+    """Return a ranked list; empty where nothing is violated."""
+    failed = {
+        e.stage
+        for e, c in zip(evidences, claims, strict=True)
+        if c.verdict == "violated" and not c.known_gap
+    }
+    if not failed:
+        return []
+    found = [*_signatures(evidences, failed), *_other_stages(failed)]
+    for pattern, text in _ROWS:
+        pairs = zip(_STAGES, pattern, strict=True)
+        if all(want is None or (stage in failed) == want for stage, want in pairs):
+            found.append(text)
+            break
+    return found
+
+
+def _signatures(evidences: Sequence[Evidence], failed: set[str]) -> list[str]:
+    """Effects that name their cause by size or by place within the round."""
+    found = []
+    greedy = [e for v in evidences if v.stage == "S1" and (e := v.effect("excess_greedy_pct"))]
+    if greedy and greedy[0].low > 80 and "S1" in failed:
+        found.append(
+            f"verification is greedy at temperature > 0: {greedy[0].value:.0f} % of the tokens are "
+            "the target's argmax. SGLang does this on CPU and XPU (and wherever its sampling "
+            "kernel is not available): a known upstream gap, see the server's device"
+        )
+    for v in evidences:
+        found.extend(_profile_signature(v, failed))
+    return found[:3]
+
+
+def _profile_signature(evidence: Evidence, failed: set[str]) -> list[str]:
+    places: Mapping[int, float] = evidence.profile
+    wild = {k for k, z in places.items() if abs(z) > 5}
+    if evidence.stage not in failed or len(places) < 3 or not wild:
+        return []
+    last = max(places)
+    shown = ", ".join(f"{k}: {z:+.0f}" for k, z in sorted(places.items()))
+    if wild == {last}:
+        text = "only the deepest tokens of a round are wrong: deep context"
+    elif 0 not in wild:
+        text = "the first token of a round is right, later ones are not: mask or bonus row"
+    elif wild <= {0, 1}:
+        text = "the first tokens of a round are wrong: stale KV at the root"
+    elif last not in wild:
+        text = (
+            "all places but the last are wrong: residual, coins or thresholds "
+            "(a leaf has no siblings to reject)"
+        )
+    else:
+        return []
+    return [f"{text} (Z by place {shown})"]
+
+
+def _other_stages(failed: set[str]) -> list[str]:
+    texts = {
+        "turn": "the prefix cache holds KV that generation wrote wrongly: a second turn on a "
+        "cached prefix fails",
+        "long": "long contexts: page borders, sliding window or position range",
+        "mixed": "batches that mix greedy and sampled requests",
+        "soak": "late onset: the same audit passed at the start and failed at the end",
+        "coins": "coins are shared between requests of a batch",
+        "stop": "stop tokens or length limits in the verify path",
+        "bias": "logit_bias is not applied to every verify row",
+        "top_p": "top_p is not applied in the verify path",
+        "min_p": "min_p is not applied in the verify path",
+        "both": "top_k and top_p are composed in another order in the verify path",
+        "own": "your own sampling parameters: see the claim that is marked as yours",
+        "penalty": "penalties are not applied in the verify path",
+    }
+    return [text for stage, text in texts.items() if stage in failed]

@@ -1,0 +1,108 @@
+"""The battery's own positive control: recorded data is tampered with and must be rejected.
+
+A test that never rejected anything proves nothing. Before a verdict is given, the recorded tokens
+are replayed with a known fault injected, and the same statistics must find it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from specbench.verify.statistics.eprocess import wealth
+from specbench.verify.statistics.logprob_gap import Margins, audit
+from specbench.verify.statistics.scores import favourite, log_likelihood, tail
+from specbench.verify.statistics.shaping import Filters, shape
+from specbench.verify.statistics.tokens import Ints, ScoredTokens
+
+REJECT = 1e-3
+
+
+def blind_spots(
+    greedy: ScoredTokens, sampled: ScoredTokens, vocab: int, seed: int, margins: Margins
+) -> list[str]:
+    """Which tampering the statistics fail to see on this very data; empty is as it must be.
+
+    `greedy` and `sampled` (temperature 1, no filter) hold verified tokens.
+    """
+    rng = np.random.default_rng(seed)
+    failures = []
+    if len(greedy) >= 500 and not _sees_garbage(greedy, rng, margins):
+        failures.append("the regret audit misses 1 % uniform tokens in greedy output")
+    if len(sampled) >= 1000:
+        if not _sees_greedy(sampled, rng):
+            failures.append("the score tests miss 20 % greedy tokens in sampled output")
+        if not _sees_heat(sampled, rng):
+            failures.append("the score tests miss a temperature that is 40 % off")
+        if not _sees_uniform(sampled, vocab, rng):
+            failures.append("neither tail nor e-process see 1 % uniform tokens in sampled output")
+    return failures
+
+
+def with_uniform_tokens(
+    tokens: ScoredTokens, share: float, rng: np.random.Generator
+) -> ScoredTokens:
+    """Replace a share of the tokens by ones beyond the K likeliest.
+
+    Their log-probability is drawn below the last rank's: what a uniform token of a large
+    vocabulary has.
+    """
+    hit = rng.random(len(tokens)) < share
+    floor = np.nanmin(tokens.top_logp, axis=1)
+    logp = np.where(hit, np.minimum(floor, -9.0) - rng.exponential(3.0, len(tokens)), tokens.logp)
+    return replace(tokens, token=np.where(hit, -2, tokens.token), logp=logp)
+
+
+def with_greedy_tokens(
+    tokens: ScoredTokens, share: float, rng: np.random.Generator
+) -> ScoredTokens:
+    """Replace a share of the tokens by the target's favourite at the same context."""
+    hit = rng.random(len(tokens)) < share
+    return replace(
+        tokens,
+        token=np.where(hit, tokens.top_ids[:, 0], tokens.token),
+        logp=np.where(hit, tokens.top_logp[:, 0], tokens.logp),
+    )
+
+
+def resampled(tokens: ScoredTokens, temperature: float, rng: np.random.Generator) -> ScoredTokens:
+    """Draw every token anew at `temperature` from the ranks (and the tail) of its own context."""
+    probs = np.exp(np.where(np.isnan(tokens.top_logp), -np.inf, tokens.top_logp))
+    probs = np.hstack([probs, np.clip(1 - probs.sum(axis=1, keepdims=True), 0, 1)])
+    weights = np.where(probs > 0, probs, 0.0) ** (1 / temperature)
+    edges = np.cumsum(weights / weights.sum(axis=1, keepdims=True), axis=1)
+    atom: Ints = (rng.random((len(tokens), 1)) > edges).sum(axis=1)
+    atom = np.minimum(atom, probs.shape[1] - 1)
+    in_tail = atom == tokens.top_ids.shape[1]
+    rank = np.where(in_tail, 0, atom)
+    rows = np.arange(len(tokens))
+    tail_logp = np.nanmin(tokens.top_logp, axis=1) - 1.0
+    return replace(
+        tokens,
+        token=np.where(in_tail, -2, tokens.top_ids[rows, rank]),
+        logp=np.where(in_tail, tail_logp, tokens.top_logp[rows, rank]),
+    )
+
+
+def _sees_garbage(greedy: ScoredTokens, rng: np.random.Generator, margins: Margins) -> bool:
+    return len(audit(with_uniform_tokens(greedy, 0.01, rng), margins).hard) > 0
+
+
+def _sees_greedy(sampled: ScoredTokens, rng: np.random.Generator) -> bool:
+    p = favourite(shape(with_greedy_tokens(sampled, 0.2, rng), Filters())).p
+    return p is not None and p < REJECT
+
+
+def _sees_heat(sampled: ScoredTokens, rng: np.random.Generator) -> bool:
+    p = log_likelihood(shape(resampled(sampled, 1.4, rng), Filters())).p
+    return p is not None and p < REJECT
+
+
+def _sees_uniform(sampled: ScoredTokens, vocab: int, rng: np.random.Generator) -> bool:
+    garbled = with_uniform_tokens(sampled, 0.01, rng)
+    atoms = shape(garbled, Filters())
+    # Where the server does not say its vocabulary, the bet on uniform tokens is a weak one.
+    p = tail(atoms).p
+    bet = wealth(atoms, garbled.logp[atoms.row], vocab, REJECT)
+    return bet.crossed_at is not None or (p is not None and p < REJECT)

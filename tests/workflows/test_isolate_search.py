@@ -1,0 +1,186 @@
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from specbench.errors import InputError
+from specbench.planning.isolate import Candidate, Configuration
+from specbench.planning.shrink import FreeFactor
+from specbench.workflows.isolate_search import (
+    Asked,
+    Case,
+    Finding,
+    IsolateEvent,
+    Launching,
+    Planned,
+    Probe,
+    Probed,
+    Settings,
+    isolate,
+)
+
+NAMES = ("code", "budget", "topk", "page", "backend")
+
+
+class Lab:
+    """Servers of which those fail that hold `cause`, when concurrency is at least `needs`."""
+
+    def __init__(self, cause: str, needs: int = 2) -> None:
+        self.cause = frozenset(cause.split())
+        self.needs = needs
+        self.launched: list[Configuration] = []
+        self.probes = 0
+        self.stop_after: int | None = None
+
+    @contextmanager
+    def running(self, configuration: Configuration) -> Iterator[Probe]:
+        self.launched.append(configuration)
+
+        def probe(settings: Settings) -> Probed:
+            if self.probes == self.stop_after:
+                raise KeyboardInterrupt
+            self.probes += 1
+            loaded = int(str(settings["concurrency"])) >= self.needs
+            fails = loaded and self.cause <= configuration
+            return Probed(verdict="fails" if fails else "passes", note="looked")
+
+        yield probe
+
+    def case(self) -> Case:
+        return Case(
+            name="a 'strange'\nname",
+            candidates=tuple(Candidate(name=name, good="old", bad="new") for name in NAMES),
+            running=self.running,
+            probe="it breaks",
+            settings={"requests": 64, "concurrency": 16},
+            free=(
+                FreeFactor(name="requests", levels=(8,)),
+                FreeFactor(name="concurrency", levels=(1, 2)),
+            ),
+        )
+
+
+def finding(events: list[IsolateEvent]) -> Finding:
+    last = events[-1]
+    assert isinstance(last, Finding)
+    return last
+
+
+def test_new_code_and_new_budget_together_are_named_as_a_pair(tmp_path: Path) -> None:
+    lab = Lab("code budget")
+
+    found = finding(list(isolate(lab.case(), tmp_path)))
+
+    assert found.kind == "pair"
+    assert found.causes == {"budget": ("old", "new"), "code": ("old", "new")}
+    assert found.probability >= 0.95
+    assert "neither alone" in found.reading
+    assert found.exit_status == 0
+    assert found.launches == len(lab.launched)
+
+
+def test_the_plan_and_its_cost_come_before_the_first_launch(tmp_path: Path) -> None:
+    events = isolate(Lab("topk").case(), tmp_path)
+
+    first = next(events)
+
+    assert isinstance(first, Planned)
+    assert first.launches == pytest.approx(1 + first.forecast.mean_launches)
+    assert first.minutes > first.forecast.mean_minutes
+
+
+def test_free_factors_cost_one_launch_and_shrink_the_probe(tmp_path: Path) -> None:
+    lab = Lab("topk", needs=2)
+
+    events = list(isolate(lab.case(), tmp_path))
+
+    before_the_second = events[: [i for i, e in enumerate(events) if isinstance(e, Launching)][1]]
+    found = finding(events)
+    assert sum(isinstance(e, Asked) for e in before_the_second) == 5
+    assert found.settings == {"requests": 8, "concurrency": 2}
+    assert [(s.factor, s.level) for s in found.needed] == [("concurrency", 1)]
+
+
+def test_an_interrupted_search_goes_on_where_it_was(tmp_path: Path) -> None:
+    lab = Lab("code budget")
+    whole = list(isolate(Lab("code budget").case(), tmp_path / "whole"))
+    lab.stop_after = 7
+    with pytest.raises(KeyboardInterrupt):
+        list(isolate(lab.case(), tmp_path))
+    again = Lab("code budget")
+
+    resumed = list(isolate(again.case(), tmp_path))
+
+    cached = [e for e in resumed if isinstance(e, Asked) and e.cached]
+    assert len(cached) == 7
+    assert len(lab.launched) + len(again.launched) <= finding(whole).launches + 1
+    assert finding(resumed).causes == finding(whole).causes
+
+
+def test_a_finished_search_is_answered_from_the_journal(tmp_path: Path) -> None:
+    first = finding(list(isolate(Lab("page").case(), tmp_path)))
+    lab = Lab("page")
+
+    again = finding(list(isolate(lab.case(), tmp_path)))
+
+    assert lab.launched == []
+    assert (again.causes, again.launches) == (first.causes, first.launches)
+
+
+def test_another_question_never_reads_the_same_journal(tmp_path: Path) -> None:
+    list(isolate(Lab("page").case(), tmp_path))
+    other = Lab("topk")
+
+    found = finding(list(isolate(_renamed(other.case()), tmp_path)))
+
+    assert found.causes == {"topk": ("old", "new")}
+    assert other.launched
+
+
+def _renamed(case: Case) -> Case:
+    return Case(
+        name=case.name,
+        candidates=case.candidates,
+        running=case.running,
+        probe="another probe",
+        settings=case.settings,
+        free=case.free,
+    )
+
+
+def test_a_probe_that_passes_on_the_bad_server_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="does not fail the probe"):
+        list(isolate(Lab("code", needs=99).case(), tmp_path))
+
+
+def test_what_could_not_be_decided_is_asked_again(tmp_path: Path) -> None:
+    lab = Lab("code")
+    case = lab.case()
+
+    @contextmanager
+    def dead(_: Configuration) -> Iterator[Probe]:
+        yield lambda _: Probed(verdict="inconclusive", note="did not load")
+
+    broken = Case(
+        name=case.name,
+        candidates=case.candidates,
+        running=dead,
+        probe=case.probe,
+        settings=case.settings,
+        free=case.free,
+    )
+    with pytest.raises(InputError, match="inconclusive"):
+        list(isolate(broken, tmp_path))
+
+    found = finding(list(isolate(case, tmp_path)))
+
+    assert found.causes == {"code": ("old", "new")}
+
+
+def test_names_of_files_are_tame(tmp_path: Path) -> None:
+    found = finding(list(isolate(Lab("code").case(), tmp_path)))
+
+    assert Path(found.journal).parent == tmp_path
+    assert "\n" not in found.journal
+    assert "'" not in Path(found.journal).name
