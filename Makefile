@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup demo test check fix docs docs-pictures clean bench-load bench-stats
+.PHONY: setup system-packages demo unit test coverage test-lowest test-pythons wheel check fix docs \
+	docs-pictures bench-load bench-stats
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("specbench needs Python 3.11 or newer; try: make PYTHON=python3.12") if sys.version_info < (3, 11) else None'
@@ -17,17 +18,45 @@ setup: $(VENV)/.ready
 demo: setup
 	$(BIN)/specbench run experiments/quickstart.yaml --results results/demo
 
-test: setup
+# The default loop while developing: no process is started (a test that does fails), under a minute.
+unit: setup
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not e2e and not ssh and not real and not process and not slow"
+
+# Debian packages that tests need (tests/system-packages.txt); without root it says which are missing.
+system-packages:
 	tests/install-system-packages.sh
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not e2e and not ssh"
+
+test: setup system-packages
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not e2e and not ssh and not real"
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "ssh or (e2e and not slow)"
 	$(BIN)/python -m pytest -q -m "e2e and slow"
+
+# Branch coverage of the pure layers, with a floor.
+coverage: setup
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not e2e and not ssh and not real and not process" \
+		--cov --cov-report=term --cov-fail-under=92
+
+# The lowest versions of the dependencies that pyproject.toml allows.
+test-lowest: setup
+	$(BIN)/uv pip compile --quiet --resolution lowest-direct --python-version 3.11 pyproject.toml -o $(VENV)/lowest.txt
+	$(PYTHON) -m venv $(VENV)-lowest
+	$(VENV)-lowest/bin/pip install --quiet --constraint $(VENV)/lowest.txt -e '.[dev]'
+	$(VENV)-lowest/bin/python -m pytest -q -n 2 --dist loadfile -m "not e2e and not ssh and not real and not process and not slow"
+
+# The unit tests on every other Python that is on the PATH.
+test-pythons: setup
+	tests/on-every-python.sh
+
+# The built wheel, installed outside the checkout, runs a small demo there.
+wheel: setup
+	tests/wheel.sh
 
 check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/towncrier build --draft --version next >/dev/null
 
 fix: setup
 	$(BIN)/ruff format .

@@ -10,6 +10,8 @@ from specbench.config.packages import is_package, read_package
 from specbench.errors import InputError
 from tests.launchers.tinyserve import commit, git, repository, wheel
 
+pytestmark = pytest.mark.process
+
 
 @pytest.mark.parametrize(
     ("entry", "package"),

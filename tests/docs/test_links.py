@@ -38,6 +38,7 @@ def test_every_relative_link_resolves(page: Path) -> None:
     assert missing == []
 
 
+@pytest.mark.process
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     answer = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir",

@@ -77,6 +77,7 @@ def test_the_tutorial_does_what_it_says(toured: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
+@pytest.mark.process
 def test_the_tour_notebook_runs_from_top_to_bottom(
     toured: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

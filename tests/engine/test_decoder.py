@@ -13,6 +13,8 @@ from specbench.engine.sequence import Finish, KvCache, LogprobWish, Sequence
 from specbench.engine.speculation import SpeculationConfig
 from tests.engine.runs import drive, outputs, requests
 
+pytestmark = pytest.mark.slow
+
 GREEDY = SamplingParams(temperature=0.0, max_new_tokens=48)
 SPECULATIVE = {
     "dflash": SpeculationConfig.dflash(8),

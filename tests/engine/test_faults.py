@@ -15,6 +15,8 @@ from tests.engine.laws import largest_error
 from tests.engine.runs import drive, outputs, requests
 from tests.engine.scenario import emitted_law, expected_rows
 
+pytestmark = pytest.mark.slow
+
 EXACT = 1e-7  # the target's logits are float32
 VISIBLE = 0.01
 TREE = SpeculationConfig.ddtree(16, 4)

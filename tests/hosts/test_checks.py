@@ -20,6 +20,8 @@ from specbench.launchers.launcher_checks import check_everything
 from specbench.model.host import Host
 from tests.launchers.scripted import Answer, ScriptedShell
 
+pytestmark = pytest.mark.process
+
 HEALTHY_UNIT = "LoadState=loaded\nFragmentPath=/etc/systemd/system/b.service\n"
 GPU_ROW = "0, NVIDIA H200, 570.1, 143771\n"
 

@@ -12,6 +12,8 @@ from specbench.hosts.deploy import deployed, restore
 from specbench.model.host import Host
 from specbench.remote.local import LocalShell
 
+pytestmark = pytest.mark.process
+
 OLD, NEW = b"x = 1\n", b"x = 2\n"
 
 

@@ -17,6 +17,8 @@ from specbench.model.telemetry import GpuSample, summarise_gpus
 from specbench.remote.local import LocalShell
 from tests.launchers.scripted import ScriptedShell
 
+pytestmark = pytest.mark.process
+
 STAND_IN = """#!/bin/sh
 case "$*" in
   *--query-gpu=index,name*) echo '0, NVIDIA H200, 570.1, 143771' ;;

@@ -11,6 +11,8 @@ from specbench.errors import HostError
 from specbench.hosts.lock import Holder, HostLock
 from specbench.remote.shell import Shell
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def path(folder: str) -> str:

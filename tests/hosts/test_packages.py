@@ -22,6 +22,8 @@ from tests.launchers.conftest import FAKE_SERVER, PATIENCE
 from tests.launchers.scripted import ScriptedShell
 from tests.launchers.tinyserve import commit, repository, wheel
 
+pytestmark = pytest.mark.process
+
 Make = Callable[..., LaunchSpec]
 
 

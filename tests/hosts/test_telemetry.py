@@ -22,6 +22,8 @@ from specbench.model.telemetry import (
 )
 from specbench.remote.local import LocalShell
 
+pytestmark = pytest.mark.process
+
 SPIN = "while True: pass"
 ROCM = '{"card0": {"GPU use (%)": "5", "Average Graphics Package Power (W)": "19.0"}}'
 TOOLS = {

@@ -14,6 +14,8 @@ from specbench.model.host import Host
 from specbench.remote.local import LocalShell
 from tests.launchers.tinyserve import git
 
+pytestmark = pytest.mark.process
+
 Ask = Callable[..., dict[str, Any]]
 
 

@@ -16,6 +16,8 @@ from specbench.model.host import Host
 from specbench.model.plan import LaunchSpec
 from tests.launchers.conftest import FAKE_SERVER, PATIENCE
 
+pytestmark = pytest.mark.process
+
 Make = Callable[..., LaunchSpec]
 
 

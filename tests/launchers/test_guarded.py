@@ -15,6 +15,8 @@ from specbench.model.host import Host
 from specbench.model.plan import LaunchSpec
 from tests.launchers.conftest import PATIENCE
 
+pytestmark = pytest.mark.process
+
 NVIDIA_SMI = """#!/bin/sh
 case "$*" in
   *index,name*) echo '0, NVIDIA H200, 570.1, 143771' ;;

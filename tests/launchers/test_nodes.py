@@ -22,6 +22,8 @@ from specbench.model.plan import LaunchSpec
 from specbench.model.telemetry import GpuSummary, HostSummary
 from tests.launchers.conftest import PATIENCE
 
+pytestmark = pytest.mark.process
+
 Make = Callable[..., LaunchSpec]
 
 

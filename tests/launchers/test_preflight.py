@@ -11,6 +11,8 @@ from specbench.hosts.command import Address, Launch
 from specbench.launchers.preflight import FlagCheck
 from tests.launchers.scripted import ScriptedShell
 
+pytestmark = pytest.mark.process
+
 # A stand-in with SGLang's names: a parser is all that the check needs of it.
 SERVER_ARGS = """
 class ServerArgs:

@@ -26,6 +26,8 @@ from specbench.remote.local import LocalShell
 from tests.launchers.clients import CLIENT, kill_when_ready
 from tests.launchers.conftest import PATIENCE
 
+pytestmark = pytest.mark.process
+
 Make = Callable[..., LaunchSpec]
 
 

@@ -4,6 +4,8 @@ import socket
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.loadgen.scripted import (
     DONE,
     END,
@@ -22,6 +24,8 @@ from tests.loadgen.scripted import (
     usage,
     word,
 )
+
+pytestmark = pytest.mark.process
 
 JSON = b"HTTP/1.1 %b\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
 

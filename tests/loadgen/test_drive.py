@@ -36,6 +36,8 @@ from tests.loadgen.scripted import (
     word,
 )
 
+pytestmark = pytest.mark.process
+
 
 def workers_of(pid: int) -> list[str]:
     listed = subprocess.run(

@@ -11,6 +11,8 @@ from specbench.loadgen import drive
 from tests.loadgen.scripted import good, make_job, run, self_signed, serving, with_target
 from tests.ports import free_port
 
+pytestmark = pytest.mark.process
+
 
 def test_connection_refused_is_one_sentence_and_status_4(tmp_path: Path) -> None:
     with pytest.raises(HostError, match=r"cannot connect to 127\.0\.0\.1 port") as caught:

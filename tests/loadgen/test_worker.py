@@ -6,11 +6,14 @@ import sys
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from specbench.loadgen.hotpath.endpoint import resolve
 from specbench.loadgen.messages import Order
 from specbench.loadgen.schedule import Share
 from tests.loadgen.scripted import make_job
+
+pytestmark = pytest.mark.process
 
 
 def test_a_worker_whose_parent_is_gone_ends_without_a_traceback(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from specbench.model.load import Closed, DriveReport
 from specbench.remote.local import LocalShell
 from tests.loadgen.scripted import good, make_job, rows, serving
 
+pytestmark = pytest.mark.process
+
 
 def test_equal_sources_make_equal_artefacts(tmp_path: Path) -> None:
     assert digest(build(tmp_path / "a.pyz")) == digest(build(tmp_path / "b.pyz"))

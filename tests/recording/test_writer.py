@@ -58,6 +58,7 @@ def test_the_manifest_keeps_what_each_host_said_at_its_latest_launch(tmp_path: P
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.process
 def test_a_kill_at_any_instant_loses_nothing_sealed_and_corrupts_nothing(tmp_path: Path) -> None:
     dice = random.Random(7)
     kills = 0

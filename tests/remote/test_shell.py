@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from specbench.errors import HostError
 from specbench.remote.shell import CommandTimedOut, FileMissing, Shell, quote
 
+pytestmark = pytest.mark.process
+
 HOSTILE = ["a b", "it's", 'say "hi"', "$(id)", "`id`", "a;b", "new\nline", "*", "~", "", "ü→", "\\"]
 
 

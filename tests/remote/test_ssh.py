@@ -14,6 +14,8 @@ from specbench.remote.endpoint import CONFIG_VARIABLE, resolve
 from specbench.remote.ssh import SshShell
 from tests.remote.sshd import Sshd, sshd
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:

@@ -187,6 +187,7 @@ def test_the_markdown_report_escapes_what_servers_say(files: ReportFiles) -> Non
     assert "\n## no" not in text
 
 
+@pytest.mark.process
 def test_every_picture_is_written_in_both_themes_as_svg_and_png(files: ReportFiles) -> None:
     names = {path.name for path in (files.folder / "plots").iterdir()}
     light = {name for name in names if "-light." in name}

@@ -14,6 +14,8 @@ from specbench.report.figures import Picture
 from specbench.report.painting import Painter
 from tests.report.synthetic import clean, grid, interleaved
 
+pytestmark = pytest.mark.process
+
 REPORT = """
 import os, sys
 cores = sorted(os.sched_getaffinity(0))

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import pytest
 
 from specbench.report.document import assemble
 from specbench.report.findings import compose
@@ -143,6 +144,7 @@ def test_wrong_output_is_the_first_reason_why_no_speed_is_claimed() -> None:
     assert all(": its output is not lossless" in one.text for one in about)
 
 
+@pytest.mark.process
 def test_every_speed_of_wrong_output_is_marked_beside_the_number() -> None:
     evidence = _with_lossy_tree()
     dossier = assemble([evidence])

@@ -52,6 +52,7 @@ def test_a_folder_that_cannot_be_written_is_said(recording: Path, tmp_path: Path
         report([recording], folder=in_the_way)
 
 
+@pytest.mark.process
 def test_several_recordings_make_one_report_with_a_chapter_each(
     recording: Path, tmp_path: Path
 ) -> None:
@@ -77,6 +78,7 @@ def test_only_cells_that_two_recordings_measured_have_a_history(recording: Path)
     assert trends([evidence]) == []
 
 
+@pytest.mark.process
 def test_a_recording_without_a_trial_is_reported(tmp_path: Path) -> None:
     root = tmp_path / "empty"
     write_recording(root, trials=0, requests=0)

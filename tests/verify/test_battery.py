@@ -11,6 +11,8 @@ from specbench.verify.statistics.coverage import CoverageRule
 from specbench.verify.statistics.sampled import SampledMargins
 from tests.verify.fake_server import FakeServer
 
+pytestmark = pytest.mark.slow
+
 SMALL = Budget(
     limit=14_000,
     margins=SampledMargins(t_eff_pct=30.0, excess_greedy_pct=15.0, garbage_pct=0.5),

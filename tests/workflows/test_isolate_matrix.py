@@ -107,6 +107,7 @@ def test_a_server_that_does_not_load_fails_the_crash_probe(tmp_path: Path) -> No
     assert set(found.causes) == {"budget", "topk"}
 
 
+@pytest.mark.process
 def test_a_command_of_the_user_is_a_probe(tmp_path: Path) -> None:
     check = tmp_path / "check it.py"
     check.write_text(
@@ -146,6 +147,7 @@ def test_wrong_input_is_refused_before_any_launch(
     assert fake.log == []
 
 
+@pytest.mark.process
 def test_a_command_that_is_not_there_is_an_error_for_the_reader(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be run"):
         find(tmp_path, FakeLab(), command="/no/such/program {url}")

@@ -22,9 +22,12 @@ from specbench.workflows.truth_server import (
 )
 from tests.loadgen.scripted import good, rows
 
-pytestmark = pytest.mark.skipif(
-    not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="needs a C compiler"
-)
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(
+        not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="needs a C compiler"
+    ),
+]
 PATTERN = [1, 3, 2, 4]
 
 

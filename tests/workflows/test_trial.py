@@ -33,6 +33,7 @@ def test_a_trial_whose_load_came_over_a_connection_that_was_gone_is_no_measureme
 
 
 @pytest.mark.parametrize("place", ["matrix", "host"])
+@pytest.mark.process
 def test_a_branch_that_moved_is_other_code_and_the_commit_served_is_in_the_recording(
     options: RunOptions, tmp_path: Path, place: str
 ) -> None:

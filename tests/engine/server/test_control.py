@@ -7,8 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.engine.server.conftest import Engine, Json, Start
+
+pytestmark = pytest.mark.process
 
 LONG = {"temperature": 0, "max_new_tokens": 4000, "ignore_eos": True}
 

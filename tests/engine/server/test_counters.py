@@ -6,6 +6,8 @@ import pytest
 
 from tests.engine.server.conftest import Engine, Json, Start
 
+pytestmark = pytest.mark.process
+
 WIDTH = 9
 
 

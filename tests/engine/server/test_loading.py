@@ -10,6 +10,8 @@ import pytest
 from tests.engine.server.conftest import Engine, Start
 from tests.ports import free_port
 
+pytestmark = pytest.mark.process
+
 MILESTONES = [
     r"server_args=",
     r"Init parallel begin\.",

@@ -7,6 +7,8 @@ import pytest
 
 from tests.engine.server.conftest import Engine, Start
 
+pytestmark = pytest.mark.process
+
 QUESTION = [{"role": "user", "content": "Why is the sea salty?"}]
 
 

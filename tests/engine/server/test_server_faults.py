@@ -6,6 +6,8 @@ import pytest
 from specbench.engine.server.faults import SERVER_FAULTS
 from tests.engine.server.conftest import Engine, Json, Start
 
+pytestmark = pytest.mark.process
+
 BODY: Json = {"text": "The sea", "sampling_params": {"max_new_tokens": 12, "ignore_eos": True}}
 
 

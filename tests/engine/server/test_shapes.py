@@ -4,6 +4,8 @@ import pytest
 
 from tests.engine.server.conftest import Engine, Json
 
+pytestmark = pytest.mark.process
+
 META = {
     "id", "finish_reason", "prompt_tokens", "weight_version", "num_retractions",
     "storage_prefetch_wait", "storage_staging_wait", "forward_entry_time", "prefill_finished_time",

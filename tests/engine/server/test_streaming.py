@@ -8,6 +8,8 @@ import pytest
 
 from tests.engine.server.conftest import Engine, Json, Start, serving
 
+pytestmark = pytest.mark.process
+
 PROMPTS = ["The sea", "Écris une phrase sur la mer", "def area(width, height):"]
 
 
