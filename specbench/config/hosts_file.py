@@ -19,7 +19,7 @@ from specbench.config.records import (
 )
 from specbench.config.secrets import is_private, refuse_literal_secrets, resolved
 from specbench.errors import InputError
-from specbench.model.host import Host
+from specbench.model.host import LAUNCHER_TRAITS, Host
 
 LOCAL = "local"
 _HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -129,9 +129,10 @@ def _with_nodes(host: Host, hosts: Mapping[str, Host], tree: Entries, problems: 
         elif name == host.name or node.nodes or host.nodes.count(name) > 1:
             what = f"{host.name}.nodes: {name} cannot be a node of it"
             problems.add(what, place, "each node once; node 0 is the host itself, nodes have none")
-        elif "attach" in (node.launcher, host.launcher):
-            what = f"{host.name}.nodes: launcher attach starts no node"
-            problems.add(what, place, "process, systemd or docker, on every node")
+        elif unable := [x for x in (node.launcher, host.launcher) if not LAUNCHER_TRAITS[x].starts]:
+            what = f"{host.name}.nodes: launcher {unable[0]} starts no node"
+            able = [name for name, traits in LAUNCHER_TRAITS.items() if traits.starts]
+            problems.add(what, place, f"{', '.join(able)}, on every node")
     nodes = tuple(hosts[name] for name in host.nodes if name in hosts)
     if host.is_local and not host.dist_init_addr and not all(node.is_local for node in nodes):
         what = f"{host.name}.nodes: without an address of this machine its nodes cannot reach it"
@@ -168,15 +169,14 @@ def _check(host: Host, tree: Entries, problems: Problems) -> None:
 
     if host.address is not None and not _ADDRESS.fullmatch(host.address):
         note("address", f"{host.address!r:.60} is no address", "a DNS name, an IP or an SSH alias")
-    if host.launcher == "systemd" and not host.unit:
-        note("launcher", "systemd needs the key 'unit'", "unit: sglang-bench.service")
     if host.unit is not None and not _UNIT.fullmatch(host.unit):
         note("unit", f"{host.unit!r:.60} is no name of a unit", "sglang-bench.service")
-    if host.launcher == "slurm":
-        hint = "start the server in a job of your own, and measure it with launcher: attach"
-        note("launcher", "specbench submits no Slurm jobs", hint)
-    if host.launcher == "docker" and not host.image:
-        note("launcher", "docker needs the key 'image'", "image: lmsysorg/sglang:v0.5.23")
+    traits = LAUNCHER_TRAITS[host.launcher]
+    if traits.missing is not None:
+        note("launcher", *traits.missing)
+    if traits.needs is not None and not getattr(host, traits.needs[0]):
+        key, example = traits.needs
+        note("launcher", f"{host.launcher} needs the key {key!r}", f"{key}: {example}")
     if host.dist_init_addr is not None and not _MEETING_POINT.fullmatch(host.dist_init_addr):
         note(
             "dist_init_addr", f"{host.dist_init_addr!r:.60} is not ADDRESS:PORT", "192.0.2.7:20000"

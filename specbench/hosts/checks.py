@@ -16,7 +16,7 @@ from specbench.hosts.command import Launch, address_of, python_of, render
 from specbench.hosts.gpus import describe, list_gpus, list_processes
 from specbench.hosts.lock import HostLock
 from specbench.hosts.state import STATE_DIR, ask, holders_of, left_running, require_free_port
-from specbench.model.host import Host
+from specbench.model.host import LAUNCHER_TRAITS, Host
 from specbench.model.plan import LaunchSpec
 from specbench.remote.shell import Shell
 
@@ -85,7 +85,8 @@ def check_python(host: Host, shell: Shell) -> Iterator[HostCheck]:
 
 def check_command(host: Host, shell: Shell) -> Iterator[HostCheck]:
     """Check that the launch command exists, and its module can be found."""
-    if host.launcher not in {"process", "systemd"}:
+    traits = LAUNCHER_TRAITS[host.launcher]
+    if traits.in_container or not traits.starts:
         return
     launch = render(host, PROBE_SPEC)
     program = launch.argv[0]
@@ -99,11 +100,11 @@ def check_command(host: Host, shell: Shell) -> Iterator[HostCheck]:
             hint="correct command or python in hosts.yaml; an absolute path is safest",
         )
         return
-    if host.launcher == "systemd" and not posixpath.isabs(program):
+    if traits.absolute_program and not posixpath.isabs(program):
         yield HostCheck(
             name="command",
             state="wrong",
-            found=f"{program!r} is no absolute path, as systemd wants it",
+            found=f"{program!r} is no absolute path, as {host.launcher} wants it",
             hint=f"write {shell.run(['sh', '-c', script, 'sh', program, '']).stdout.strip()!r}",
         )
         return
@@ -131,7 +132,7 @@ def _check_module(host: Host, shell: Shell, launch: Launch) -> Iterator[HostChec
 def check_port(host: Host, shell: Shell) -> Iterator[HostCheck]:
     """Check that the port is free; for an attached server, that somebody answers there."""
     address = address_of(host)
-    if host.launcher == "attach":
+    if not LAUNCHER_TRAITS[host.launcher].starts:
         there = bool(holders_of(shell, host, address))
         yield HostCheck(
             name="port",
@@ -139,7 +140,7 @@ def check_port(host: Host, shell: Shell) -> Iterator[HostCheck]:
             found=f"port {address.port} is {'held' if there else 'held by nobody who can be seen'}",
         )
         return
-    pid = left_running(shell, host) if host.launcher == "process" else None
+    pid = left_running(shell, host)
     if pid is not None:
         yield HostCheck(
             name="port",

@@ -15,7 +15,7 @@ from specbench.errors import HostError, InputError
 from specbench.hosts import packages
 from specbench.hosts.command import python_of
 from specbench.hosts.state import STATE_DIR
-from specbench.model.host import Host
+from specbench.model.host import LAUNCHER_TRAITS, Host
 from specbench.remote.shell import FileMissing, Shell
 
 RECORD = f"{STATE_DIR}/deployed.json"
@@ -121,7 +121,7 @@ def restore(shell: Shell) -> tuple[str, ...]:
 
 def _unpack(shell: Shell, host: Host, package: Package, before: Sequence[Deployed]) -> Deployed:
     """Unpack a package; its folder is written down first, so that a crash hides nothing."""
-    if host.launcher == "docker":
+    if LAUNCHER_TRAITS[host.launcher].in_container:
         raise InputError(
             f"files entry {package.entry!r}: a package cannot be put into a container",
             hint="build an image with it, and name that",

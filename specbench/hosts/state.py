@@ -13,7 +13,7 @@ from specbench.errors import HostError
 from specbench.hosts.agent import supervisor, wheel
 from specbench.hosts.command import Address, Launch, address_of, python_of
 from specbench.hosts.gpus import describe_gpus
-from specbench.model.host import Host
+from specbench.model.host import LAUNCHER_TRAITS, Host
 from specbench.remote.shell import Shell
 
 STATE_DIR = "~/.local/state/specbench"
@@ -50,7 +50,7 @@ def facts_of(shell: Shell, host: Host, launch: Launch | None) -> dict[str, Any]:
     gpus = describe_gpus(shell)
     if gpus is not None:
         described |= msgspec.to_builtins(gpus)
-    if launch is not None and host.launcher != "docker":
+    if launch is not None and not LAUNCHER_TRAITS[host.launcher].in_container:
         described |= _package_facts(shell, launch)
     return described
 

@@ -10,10 +10,9 @@ from specbench.backends.client import ControlClient
 from specbench.backends.sglang.identity import Finding
 from specbench.errors import HostError
 from specbench.hosts.command import address_of
-from specbench.hosts.state import facts_of
-from specbench.hosts.telemetry import sampled
+from specbench.launchers.context import LaunchContext, Place
 from specbench.launchers.service import RunningService
-from specbench.launchers.serving import Place, url_through
+from specbench.launchers.serving import url_through
 from specbench.model.plan import LaunchSpec
 
 
@@ -26,7 +25,9 @@ class AttachLauncher:
         self._place = place
 
     @contextlib.contextmanager
-    def running(self, spec: LaunchSpec, block_dir: Path) -> Iterator[RunningService]:
+    def running(
+        self, spec: LaunchSpec, block_dir: Path, context: LaunchContext
+    ) -> Iterator[RunningService]:
         """Hand out the running server; leave it as it is."""
         address = address_of(self.host)
         block_dir.mkdir(parents=True, exist_ok=True)
@@ -41,21 +42,28 @@ class AttachLauncher:
                         where=self._shell.name,
                         hint="launcher: attach measures a server that runs already: start it first",
                     )
-                service = RunningService(
-                    spec=spec,
-                    url=url,
-                    process=StrangerProcess(client),
-                    client=client,
-                    block_dir=block_dir,
-                    mirror=False,
-                    tunnelled=self._place.tunnelled,
-                    patience=self._place.patience,
-                    history=self._place.history,
-                )
-                with contextlib.suppress(HostError):  # a host without Python serves all the same
-                    service.host_facts = facts_of(self._shell, self.host, None)
-                with sampled(self._shell, self.host, block_dir, server=None) as service.telemetry:
-                    yield service
+                with context.sampled(None) as telemetry:
+                    yield RunningService(
+                        spec=spec,
+                        url=url,
+                        process=StrangerProcess(client),
+                        client=client,
+                        block_dir=block_dir,
+                        mirror=False,
+                        tunnelled=self._place.tunnelled,
+                        patience=self._place.patience,
+                        history=self._place.history,
+                        context=context,
+                        telemetry=telemetry,
+                    )
+
+    def restore(self) -> tuple[str, ...]:
+        """Nothing was started, so nothing is put back."""
+        return ()
+
+    def python_path(self) -> str:
+        """Return nothing: nothing is put into its environment."""
+        return ""
 
     def close(self) -> None:
         """Give up the connection to the host."""

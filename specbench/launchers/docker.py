@@ -2,16 +2,19 @@
 
 import contextlib
 import json
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from specbench.backends.sglang.identity import Finding, contamination_of
 from specbench.errors import HostError, InputError, LoadFailed
+from specbench.hosts.checks import HostCheck
 from specbench.hosts.command import Launch, address_of, render
 from specbench.hosts.state import ask, holders_of, require_free_port
+from specbench.launchers.context import LaunchContext, Place
 from specbench.launchers.service import RunningService
-from specbench.launchers.serving import Place, serving, write_launch
+from specbench.launchers.serving import serving, write_launch
 from specbench.model.host import Host
 from specbench.model.plan import LaunchSpec
 from specbench.remote.shell import Completed, Shell
@@ -44,7 +47,9 @@ class DockerLauncher:
         self._name = f"specbench-{address_of(host).port}"
 
     @contextlib.contextmanager
-    def running(self, spec: LaunchSpec, block_dir: Path) -> Iterator[RunningService]:
+    def running(
+        self, spec: LaunchSpec, block_dir: Path, context: LaunchContext
+    ) -> Iterator[RunningService]:
         """Run the container; stop and remove it on leaving."""
         launch = render(self.host, spec)
         write_launch(block_dir, launch)
@@ -53,7 +58,7 @@ class DockerLauncher:
         kept = False
         try:
             process = self._start(launch)
-            with serving(self._place, spec, block_dir, process) as service:
+            with serving(self._place, spec, block_dir, process, context) as service:
                 yield service
             kept = service.kept
         finally:
@@ -235,3 +240,37 @@ def cli_of(host: Host) -> str:
     if cli not in {"docker", "podman"}:
         raise InputError(f"container.cli of host {host.name!r} is {cli!r}: docker or podman")
     return str(cli)
+
+
+def check_docker(host: Host, shell: Shell) -> Iterator[HostCheck]:
+    """Check that the container engine answers, and has the image."""
+    cli = cli_of(host)
+    version = shell.run([cli, "version", "--format", "{{.Server.Version}}"])
+    if version.status == 127:
+        yield HostCheck(
+            name="docker", state="wrong", found=f"there is no {cli} command", hint=f"install {cli}"
+        )
+        return
+    if not version.ok:
+        denied = re.search("permission denied", version.stderr, re.IGNORECASE)
+        yield HostCheck(
+            name="docker",
+            state="wrong",
+            found=f"{cli} does not answer: {version.complaint}",
+            hint="add this user to the group docker" if denied else "is its daemon running?",
+        )
+        return
+    yield HostCheck(name="docker", state="ok", found=f"{cli} {version.stdout.strip()}")
+    if not host.image:
+        yield HostCheck(
+            name="image", state="wrong", found="launcher: docker has no image", hint="name one"
+        )
+    elif not shell.run([cli, "image", "inspect", host.image]).ok:
+        yield HostCheck(
+            name="image",
+            state="warning",
+            found=f"{host.image} is not on the host",
+            hint=f"the first launch will pull it; sooner: {cli} pull {host.image}",
+        )
+    else:
+        yield HostCheck(name="image", state="ok", found=f"{host.image} is there")

@@ -2,14 +2,15 @@
 
 import contextlib
 import getpass
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from specbench.errors import InputError
+from specbench.errors import HostError, InputError
+from specbench.hosts.checks import Check
 from specbench.hosts.command import render
 from specbench.hosts.deploy import code_hash, deployed, restore
 from specbench.hosts.gpus import describe, list_processes, wait_for_memory
@@ -18,14 +19,16 @@ from specbench.hosts.packages import VARIABLE, path_with, require_first
 from specbench.hosts.state import boot_id, facts_of
 from specbench.hosts.telemetry import sampled
 from specbench.launchers.attach import AttachLauncher
-from specbench.launchers.docker import DockerLauncher
+from specbench.launchers.context import LaunchContext, Place
+from specbench.launchers.docker import DockerLauncher, check_docker
 from specbench.launchers.nodes import NodesLauncher
 from specbench.launchers.preflight import FlagCheck
 from specbench.launchers.process import ProcessLauncher
-from specbench.launchers.service import Patience, RunningService
-from specbench.launchers.serving import Place
+from specbench.launchers.service import RunningService, Service
+from specbench.launchers.systemd import checks as systemd_checks
 from specbench.launchers.systemd.launcher import SystemdLauncher
-from specbench.model.host import Host
+from specbench.launchers.waiting import Patience
+from specbench.model.host import LAUNCHER_TRAITS, Host
 from specbench.model.plan import LaunchSpec
 from specbench.remote.endpoint import resolve
 from specbench.remote.local import LocalShell
@@ -41,7 +44,7 @@ class Launcher(Protocol):
 
     host: Host
 
-    def running(self, spec: LaunchSpec, block_dir: Path) -> AbstractContextManager[RunningService]:
+    def running(self, spec: LaunchSpec, block_dir: Path) -> AbstractContextManager[Service]:
         """Start a server; on leaving, stop it and see that it is gone.
 
         `block_dir` receives launch.json, server.log, server_info.json and model_info.json. Raises
@@ -54,16 +57,46 @@ class Launcher(Protocol):
         ...
 
 
-class Starter(Launcher, Protocol):
-    """A launcher that can also clean up after a specbench that was killed."""
+class Starter(Protocol):
+    """One way to start a service; what surrounds every launch is the guard's, not its own."""
+
+    host: Host
+
+    def running(
+        self, spec: LaunchSpec, block_dir: Path, context: LaunchContext
+    ) -> AbstractContextManager[RunningService]:
+        """Start a server in its context; on leaving, stop it and see that it is gone."""
+        ...
 
     def restore(self) -> tuple[str, ...]:
-        """Stop what specbench left running, put back what it changed; say what was done."""
+        """Stop what a killed specbench left running, put back what it changed; say what was done.
+
+        Idempotent.
+        """
         ...
 
     def python_path(self) -> str:
         """Return the PYTHONPATH that a server gets here from elsewhere, empty where it has none."""
         ...
+
+    def close(self) -> None:
+        """Give up the connection to the host."""
+        ...
+
+
+class Way(NamedTuple):
+    """One way to start a service, and what only it needs of a host."""
+
+    make: Callable[[Place], Starter]
+    checks: tuple[Check, ...] = ()
+
+
+LAUNCHERS = {
+    "process": Way(ProcessLauncher),
+    "systemd": Way(SystemdLauncher, systemd_checks.CHECKS),
+    "docker": Way(DockerLauncher, (check_docker,)),
+    "attach": Way(AttachLauncher),
+}
 
 
 class GuardedLauncher:
@@ -105,22 +138,27 @@ class GuardedLauncher:
             spec = self._with_packages(spec, libraries)
             launch = render(self.host, spec)
             self._flags.require(launch)
-            foreign, boot = list_processes(self._shell), boot_id(self._shell)
-            facts = facts_of(self._shell, self.host, launch)
-            with self._launcher.running(spec, block_dir) as service:
+            foreign = list_processes(self._shell)
+            context = LaunchContext(
+                host_facts=facts_of(self._shell, self.host, launch),
+                code_hash=code_hash(placed),
+                lock=f"held by {getpass.getuser()}" if self._lock else None,
+                libraries=tuple(libraries),
+                notices=(*left, *describe(foreign)),
+                flags=("foreign_load",) if foreign else (),
+                was_rebooted=self._reboot_watch(),
+                sampled=lambda pid: sampled(self._shell, self.host, block_dir, server=pid),
+            )
+            with self._launcher.running(spec, block_dir, context) as service:
                 held.append(service)
-                service.host_facts, service.code_hash = facts, code_hash(placed)
-                service.lock = f"held by {getpass.getuser()}" if self._lock else None
-                service.libraries = tuple(libraries)
-                service.was_rebooted = lambda: boot_id(self._shell) not in {None, boot}
-                service.note(*left, *describe(foreign))
-                if foreign:
-                    service.flag("foreign_load")
-                watching = sampled(self._shell, self.host, block_dir, server=service.pid)
-                with watching as service.telemetry:
-                    yield service
+                yield service
             if not kept():
                 wait_for_memory(self._shell, foreign)
+
+    def _reboot_watch(self) -> Callable[[], bool]:
+        """Note the present boot of the host; the answer says whether it is another one by then."""
+        boot = boot_id(self._shell)
+        return lambda: boot_id(self._shell) not in {None, boot}
 
     def _with_packages(self, spec: LaunchSpec, libraries: Sequence[str]) -> LaunchSpec:
         """Put the folders of packages before all else on the path of the served process."""
@@ -158,10 +196,36 @@ def launcher_for(
     if host.nodes:
         return _nodes_launcher(host, patience=patience, history=history)
     shell = shell or shell_for(host)
-    if host.launcher == "attach":
-        return AttachLauncher(_place(host, shell, patience, history))
     started = starter_for(host, shell, patience=patience, history=history)
+    if not LAUNCHER_TRAITS[host.launcher].starts:
+        return UnguardedLauncher(host, shell, started)
     return GuardedLauncher(host, shell, started)
+
+
+class UnguardedLauncher:
+    """A server of somebody else's: looked at and sampled, with no lock and nothing put in place."""
+
+    def __init__(self, host: Host, shell: Shell, launcher: Starter) -> None:
+        self.host = host
+        self._shell = shell
+        self._launcher = launcher
+
+    @contextlib.contextmanager
+    def running(self, spec: LaunchSpec, block_dir: Path) -> Iterator[RunningService]:
+        """Hand out the running server with what can be seen of its host."""
+        facts: dict[str, Any] = {}
+        with contextlib.suppress(HostError):  # a host without Python serves all the same
+            facts = facts_of(self._shell, self.host, None)
+        context = LaunchContext(
+            host_facts=facts,
+            sampled=lambda pid: sampled(self._shell, self.host, block_dir, server=pid),
+        )
+        with self._launcher.running(spec, block_dir, context) as service:
+            yield service
+
+    def close(self) -> None:
+        """Give up the connection to the host."""
+        self._launcher.close()
 
 
 def _nodes_launcher(
@@ -192,35 +256,14 @@ def starter_for(
     history: Mapping[str, float] | None = None,
 ) -> Starter:
     """Make the bare launcher that starts servers on a host, without what surrounds a launch."""
-    place = _place(host, shell, patience, history)
-    match host.launcher:
-        case "process":
-            return ProcessLauncher(place)
-        case "systemd":
-            return SystemdLauncher(place)
-        case "docker":
-            return DockerLauncher(place)
-        case "attach" | "slurm" as name:
-            raise InputError(
-                f"launcher {name!r} of host {host.name!r} starts no server",
-                hint="launchers that do: process, systemd, docker",
-            )
-
-
-def _place(
-    host: Host, shell: Shell, patience: Patience | None, history: Mapping[str, float] | None
-) -> Place:
-    return Place(host=host, shell=shell, patience=patience or _patience(host), history=history)
-
-
-def _patience(host: Host) -> Patience:
-    match host.launcher:
-        case "attach":
-            return Patience(load_timeout_s=min(ATTACH_S, host.load_timeout_s))
-        case "process":
-            return Patience(load_timeout_s=host.load_timeout_s)
-        case "systemd" | "docker" | "slurm":  # each look runs a command there
-            return Patience(load_timeout_s=host.load_timeout_s, poll_s=0.5)
+    traits = LAUNCHER_TRAITS[host.launcher]
+    if traits.missing is not None:
+        what, hint = traits.missing
+        raise InputError(f"launcher {host.launcher!r} of host {host.name!r}: {what}", hint=hint)
+    load_s = host.load_timeout_s if traits.starts else min(ATTACH_S, host.load_timeout_s)
+    usual = Patience(load_timeout_s=load_s, poll_s=traits.poll_s)
+    place = Place(host=host, shell=shell, patience=patience or usual, history=history)
+    return LAUNCHERS[host.launcher].make(place)
 
 
 def shell_for(host: Host) -> Shell:

@@ -2,7 +2,7 @@
 
 import contextlib
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -10,12 +10,13 @@ from typing import Protocol
 
 import msgspec
 
+from specbench.errors import LoadFailed
 from specbench.hosts.telemetry import Telemetry
-from specbench.launchers.service import RunningService
+from specbench.launchers.service import CONSEQUENCES, RunningService
 from specbench.model.host import Host
 from specbench.model.matrix import Level
 from specbench.model.plan import LaunchSpec
-from specbench.model.service import LoadFailure
+from specbench.model.service import LoadFailure, LoadProgress, ServiceFacts
 from specbench.model.telemetry import GpuSummary, HostSummary
 
 DIST_INIT_PORT = 20000
@@ -53,7 +54,7 @@ class NodesLauncher:
         self._nodes = tuple(nodes)
 
     @contextlib.contextmanager
-    def running(self, spec: LaunchSpec, block_dir: Path) -> Iterator[RunningService]:
+    def running(self, spec: LaunchSpec, block_dir: Path) -> "Iterator[NodesService]":
         """Run the server; logs of node i >= 1 go to `block_dir`/node-i.
 
         Every node is stopped before any is started, and again before this returns. Raises what
@@ -67,12 +68,9 @@ class NodesLauncher:
             node.running(node_spec(spec, self.host, rank=rank, count=len(self._nodes)), folder)
             for rank, (node, folder) in enumerate(zip(self._nodes, folders, strict=True))
         ]
+        names = [node.host.name for node in self._nodes[1:]]
         with together(contexts) as (head, *others):
-            self._join(head, others)
-            yield head
-            if head.kept:
-                for other in others:
-                    other.keep()
+            yield NodesService(head, dict(zip(names, others, strict=True)))
 
     def close(self) -> None:
         """Give up every node."""
@@ -80,17 +78,113 @@ class NodesLauncher:
             for node in self._nodes:
                 stack.callback(node.close)
 
-    def _join(self, head: RunningService, others: Sequence[RunningService]) -> None:
-        """Let node 0 speak for all: facts, hashes, doubts, GPUs, and deaths."""
-        names = [node.host.name for node in self._nodes[1:]]
-        for name, other in zip(names, others, strict=True):
-            head.adopt(other, name)
-        head.host_facts = head.host_facts | {"nodes": [other.host_facts for other in others]}
-        head.code_hash = _one_hash([head.code_hash, *(other.code_hash for other in others)])
-        sources = [head.telemetry, *(other.telemetry for other in others)]
+
+class NodesService:
+    """A service of several processes: node 0 speaks for all of them, and any death is its own."""
+
+    def __init__(self, head: RunningService, others: Mapping[str, RunningService]) -> None:
+        self.url = head.url
+        self.facts = head.facts
+        self._head = head
+        self._others = dict(others)
+        sources = [service.telemetry for service in (head, *others.values())]
         known = [source for source in sources if source is not None]
-        head.telemetry = AllNodes(known) if len(known) == len(sources) else None
-        head.watch(_watch(dict(zip(names, others, strict=True))))
+        self._telemetry = AllNodes(known) if len(known) == len(sources) else None
+
+    def until_ready(self) -> Iterator[LoadProgress]:
+        """Wait until node 0 is ready, and fail with what fails first on any node."""
+        try:
+            for progress in self._head.until_ready():
+                if failure := self._look_at_others():
+                    raise self._head.failed(failure)
+                yield progress
+        except LoadFailed as error:
+            elsewhere = self._look_at_others() if error.pattern in CONSEQUENCES else None
+            if elsewhere is None or elsewhere.pattern in CONSEQUENCES:
+                raise
+            raise self._head.failed(elsewhere) from error
+        self.facts = self._joined_facts()
+
+    def check(self) -> LoadFailure | None:
+        """Look whether every node still lives; see RunningService."""
+        own = self._head.check()
+        if own is not None and own.pattern not in CONSEQUENCES:
+            return own
+        elsewhere = self._look_at_others()
+        if own is None or elsewhere is None or elsewhere.pattern in CONSEQUENCES:
+            return own or elsewhere
+        return elsewhere
+
+    @property
+    def is_out_of_reach(self) -> bool:
+        """Whether any node's host did not answer the last look."""
+        return any(service.is_out_of_reach for service in (self._head, *self._others.values()))
+
+    @property
+    def phase_times(self) -> dict[str, float]:
+        """Seconds that each phase of the load took on node 0."""
+        return self._head.phase_times
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of node 0."""
+        return self._head.pid
+
+    @property
+    def kept(self) -> bool:
+        """Whether the processes are left running."""
+        return self._head.kept
+
+    def flush(self) -> bool:
+        """Empty the prefix cache; see RunningService."""
+        return self._head.flush()
+
+    def keep(self) -> None:
+        """Leave all nodes running."""
+        for service in (self._head, *self._others.values()):
+            service.keep()
+
+    def notices(self) -> tuple[str, ...]:
+        """Return the lines of node 0's log that must be recorded, up to now."""
+        return self._head.notices()
+
+    def gpu_summary(self, since_unix_s: float, until_unix_s: float) -> GpuSummary | None:
+        """Summarise the GPUs of all nodes; None where one was not sampled."""
+        return self._telemetry.gpus(since_unix_s, until_unix_s) if self._telemetry else None
+
+    def host_summary(
+        self, since_unix_s: float, until_unix_s: float, *, driver_cpus: float | None
+    ) -> HostSummary | None:
+        """Summarise all hosts; None where one was not sampled."""
+        if self._telemetry is None:
+            return None
+        return self._telemetry.host(since_unix_s, until_unix_s, driver_cpus=driver_cpus)
+
+    def _look_at_others(self) -> LoadFailure | None:
+        for rank, (name, service) in enumerate(self._others.items(), 1):
+            failure = service.check()
+            if failure is not None:
+                return msgspec.structs.replace(
+                    failure,
+                    cause=f"node {rank} ({name}): {failure.cause}",
+                    hint=f"{failure.hint}; its log is node-{rank}/server.log",
+                )
+        return None
+
+    def _joined_facts(self) -> ServiceFacts:
+        facts, others = self._head.facts, self._others
+        contexts = {name: service.context for name, service in others.items()}
+        told = [f"{name}: {text}" for name, its in contexts.items() for text in its.notices]
+        flags = [flag for its in contexts.values() for flag in its.flags]
+        hashes = [facts.code_hash, *(its.code_hash for its in contexts.values())]
+        nodes = [its.host_facts for its in contexts.values()]
+        return msgspec.structs.replace(
+            facts,
+            notices=(*facts.notices, *told),
+            flags=tuple(dict.fromkeys((*facts.flags, *flags))),
+            host_facts=facts.host_facts | {"nodes": nodes},
+            code_hash=_one_hash(hashes),
+        )
 
 
 class AllNodes:
@@ -177,21 +271,6 @@ def together(
             if ending[0] is None:  # else the error on the way here is the one to be told
                 for leave in leaving:
                     leave.result()
-
-
-def _watch(others: dict[str, RunningService]) -> Callable[[], LoadFailure | None]:
-    def look() -> LoadFailure | None:
-        for rank, (name, service) in enumerate(others.items(), 1):
-            failure = service.check()
-            if failure is not None:
-                return msgspec.structs.replace(
-                    failure,
-                    cause=f"node {rank} ({name}): {failure.cause}",
-                    hint=f"{failure.hint}; its log is node-{rank}/server.log",
-                )
-        return None
-
-    return look
 
 
 def _one_hash(hashes: Sequence[str | None]) -> str | None:

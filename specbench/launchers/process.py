@@ -21,8 +21,9 @@ from specbench.hosts.state import (
     state_path,
     wait_until_free,
 )
+from specbench.launchers.context import LaunchContext, Place
 from specbench.launchers.service import RunningService
-from specbench.launchers.serving import Place, serving, write_launch
+from specbench.launchers.serving import serving, write_launch
 from specbench.model.host import Host
 from specbench.model.plan import LaunchSpec
 from specbench.remote.shell import FileMissing, Shell
@@ -39,7 +40,9 @@ class ProcessLauncher:
         self._place = place
 
     @contextlib.contextmanager
-    def running(self, spec: LaunchSpec, block_dir: Path) -> Iterator[RunningService]:
+    def running(
+        self, spec: LaunchSpec, block_dir: Path, context: LaunchContext
+    ) -> Iterator[RunningService]:
         """Start the server of a specification; stop it and free its port on leaving.
 
         Raises HostError before anything is started when the port is taken, LoadFailed when the
@@ -50,7 +53,7 @@ class ProcessLauncher:
         self.restore()
         require_free_port(self._shell, self.host, launch.address)
         process = self._start(launch, block_dir.resolve(), label=spec.fingerprint)
-        with serving(self._place, spec, block_dir, process) as service:
+        with serving(self._place, spec, block_dir, process, context) as service:
             yield service
         if not service.kept:
             self._forget(launch.address)

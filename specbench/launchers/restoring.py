@@ -7,7 +7,7 @@ from specbench.hosts import deploy
 from specbench.hosts.checks import HostCheck, wrong
 from specbench.hosts.lock import HostLock
 from specbench.launchers.launcher import starter_for
-from specbench.model.host import Host
+from specbench.model.host import LAUNCHER_TRAITS, Host
 from specbench.remote.shell import Shell
 
 
@@ -29,7 +29,7 @@ def restore_everything(host: Host, shell: Shell, *, break_lock: bool) -> Iterato
         return
     done: list[str] = []
     try:
-        if host.launcher not in {"attach", "slurm"}:
+        if LAUNCHER_TRAITS[host.launcher].starts:
             done.extend(starter_for(host, shell).restore())
         done.extend(deploy.restore(shell))
     except (HostError, InputError) as error:

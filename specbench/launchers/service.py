@@ -1,9 +1,9 @@
 """A service under way: waited out, identified, watched."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -11,10 +11,10 @@ from specbench.backends.client import ControlClient
 from specbench.backends.sglang import identity
 from specbench.errors import HostError, LoadFailed
 from specbench.hosts.telemetry import Telemetry
-from specbench.launchers.eta import LoadClock
+from specbench.launchers.context import LaunchContext
 from specbench.launchers.logbook import Logbook
 from specbench.launchers.server_process import Process
-from specbench.launchers.stillness import Stillness
+from specbench.launchers.waiting import LoadClock, Patience, Stillness
 from specbench.model.plan import LaunchSpec
 from specbench.model.service import LoadFailure, LoadProgress, ServiceFacts
 from specbench.model.telemetry import GpuSummary, HostSummary
@@ -24,22 +24,64 @@ HEALTH_TIMEOUT_S = 5.0
 SETTLE_S = 2.0
 PATH_PROBES = 5
 CONSEQUENCES = frozenset({"exited", "nccl", "child_crashed", "child_failed"})
-"""Deaths that may well have their cause on another node."""
+"""Deaths that may well have their cause elsewhere: a reboot, or another node."""
 
 
-class Patience(msgspec.Struct, frozen=True, kw_only=True):
-    """How long to wait for what.
+class Service(Protocol):
+    """A running server as a run sees it: one process, or several that answer as one."""
 
-    A server is stuck when log, processors and disks stand still for `stall_s`; one that works on in
-    silence is only slow. `unreachable_s`: how long a host may be out of reach before its service
-    is given up.
-    """
+    url: str
+    facts: ServiceFacts
 
-    load_timeout_s: float = 1200.0
-    stall_s: float = 120.0
-    poll_s: float = 0.25
-    canary_timeout_s: float = 120.0
-    unreachable_s: float = 180.0
+    @property
+    def phase_times(self) -> dict[str, float]:
+        """Seconds that each phase of the load took."""
+        ...
+
+    @property
+    def kept(self) -> bool:
+        """Whether the server is left running."""
+        ...
+
+    @property
+    def pid(self) -> int | None:
+        """The process id on its host."""
+        ...
+
+    @property
+    def is_out_of_reach(self) -> bool:
+        """Whether the host did not answer the last look."""
+        ...
+
+    def until_ready(self) -> Iterator[LoadProgress]:
+        """Wait until the server is ready, and is the one asked for. Raises LoadFailed."""
+        ...
+
+    def check(self) -> LoadFailure | None:
+        """Look whether the service still lives."""
+        ...
+
+    def flush(self) -> bool:
+        """Empty the prefix cache; False if the server refused."""
+        ...
+
+    def keep(self) -> None:
+        """Leave the server running where its launcher would stop it."""
+        ...
+
+    def notices(self) -> tuple[str, ...]:
+        """Return the lines of the log that must be recorded, up to now."""
+        ...
+
+    def gpu_summary(self, since_unix_s: float, until_unix_s: float) -> GpuSummary | None:
+        """Summarise the GPUs over a span of this machine's wall clock."""
+        ...
+
+    def host_summary(
+        self, since_unix_s: float, until_unix_s: float, *, driver_cpus: float | None
+    ) -> HostSummary | None:
+        """Summarise the host over the same span."""
+        ...
 
 
 class RunningService:
@@ -61,11 +103,16 @@ class RunningService:
         tunnelled: bool = False,
         patience: Patience,
         history: Mapping[str, float] | None = None,
+        context: LaunchContext,
+        telemetry: Telemetry | None = None,
     ) -> None:
         self.spec = spec
         self.url = url
+        self.context = context
+        self.telemetry = telemetry
         self.facts = ServiceFacts(url=url)
         self.phase_times: dict[str, float] = {}
+        self.kept = False
         self._process = process
         self._client = client
         self._block_dir = block_dir
@@ -74,16 +121,6 @@ class RunningService:
         self._book = Logbook(process.log, block_dir / "server.log" if mirror else None)
         self._clock = LoadClock(time.monotonic(), history)
         self._unreachable_since: float | None = None
-        self._notices: list[str] = []
-        self._flags: list[str] = []
-        self.telemetry: Telemetry | None = None
-        self.host_facts: dict[str, Any] = {}
-        self.code_hash: str | None = None
-        self.lock: str | None = None
-        self.libraries: tuple[str, ...] = ()
-        self.kept = False
-        self.was_rebooted: Callable[[], bool] = lambda: False
-        self._look_elsewhere: Callable[[], LoadFailure | None] = lambda: None
 
     def until_ready(self) -> Iterator[LoadProgress]:
         """Wait until the server has proved that it is ready, and that it is the one asked for.
@@ -98,13 +135,17 @@ class RunningService:
         self._write("server_info.json", server_info)
         self._write("model_info.json", model_info)
         findings = self._identify(server_info, model_info)
+        notices, flags = list(self.context.notices), list(self.context.flags)
         yield self._progress("checking", detail="canary request")
         self._canary()
         yield self._progress("checking", detail="flush")
         if not self.flush():
-            self._notices.append("the cache could not be flushed before the first trial")
+            notices.append("the cache could not be flushed before the first trial")
         self._fail_if_broken()
         path_ms = self._measure_path()
+        if path_ms is not None:
+            flags.append("driven_remotely")
+            notices.append(f"requests from here pass a tunnel of {path_ms:.1f} ms round trip")
         now = time.monotonic()
         self.phase_times = self._clock.times(now)
         self.facts = ServiceFacts(
@@ -115,21 +156,19 @@ class RunningService:
             load_s=now - started,
             server_info=server_info,
             model_info=model_info,
-            notices=(*self._book.notices, *self._notices, *(f.explanation for f in findings)),
-            flags=tuple(dict.fromkeys((*self._flags, *(finding.flag for finding in findings)))),
-            host_facts=self.host_facts,
-            code_hash=self.code_hash,
+            notices=(*self._book.notices, *notices, *(f.explanation for f in findings)),
+            flags=tuple(dict.fromkeys((*flags, *(finding.flag for finding in findings)))),
+            host_facts=self.context.host_facts,
+            code_hash=self.context.code_hash,
             path_ms=path_ms,
-            lock=self.lock,
+            lock=self.context.lock,
         )
 
     def _measure_path(self) -> float | None:
-        """Measure the tunnel by the quickest of a few small requests; flag what is driven by it."""
+        """Measure the tunnel by the quickest of a few small requests; None without a tunnel."""
         if not self._tunnelled:
             return None
         quickest = min(self._client.round_trip_s() for _ in range(PATH_PROBES))
-        self.flag("driven_remotely")
-        self.note(f"requests from here pass a tunnel of {1000 * quickest:.1f} ms round trip")
         return 1000 * quickest
 
     def check(self) -> LoadFailure | None:
@@ -146,7 +185,7 @@ class RunningService:
             return self._unreachable(error)
         self._unreachable_since = None
         if status is None and not self._book.fatal:
-            return self._look_elsewhere()
+            return None
         own = self._book.diagnose(exit_status=status)
         return self._blamed(own) if own else None
 
@@ -158,28 +197,6 @@ class RunningService:
     def flush(self) -> bool:
         """Empty the prefix cache and reset the server's accept statistics; False if it refused."""
         return self._client.flush_cache()
-
-    def note(self, *texts: str) -> None:
-        """Add what a reader should know of this launch to the facts."""
-        self._notices.extend(texts)
-
-    def flag(self, name: str) -> None:
-        """Add a doubt that holds for everything measured on this launch."""
-        self._flags.append(name)
-
-    def watch(self, look_elsewhere: Callable[[], LoadFailure | None]) -> None:
-        """Fail with what `look_elsewhere` finds, too: a server may have other nodes."""
-        self._look_elsewhere = look_elsewhere
-
-    def adopt(self, other: "RunningService", name: str) -> None:
-        """Take over the notes and doubts about another node of the server."""
-        self._notices += [f"{name}: {text}" for text in other.doubts[0]]
-        self._flags += other.doubts[1]
-
-    @property
-    def doubts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """What was noted and what was flagged so far."""
-        return tuple(self._notices), tuple(self._flags)
 
     def keep(self) -> None:
         """Leave the server running where its launcher would stop it, unless by an error.
@@ -246,7 +263,7 @@ class RunningService:
         except HostError as error:
             failure = self._unreachable(error)
             if failure is not None:
-                raise self._failed(failure) from error
+                raise self.failed(failure) from error
             return []
         self._unreachable_since = None
         return progress
@@ -272,12 +289,12 @@ class RunningService:
         if self._process.listens() is False:
             stranger = "the port is held by a process that was not started here"
             findings = (identity.Finding(flag="wrong_process", explanation=stranger, fatal=True),)
-        if self.libraries and self._process.sees(self.libraries) is not True:
+        if self.context.libraries and self._process.sees(self.context.libraries) is not True:
             hidden = "it cannot be seen that the process serves the packages of `files`"
             findings = (identity.Finding(flag="wrong_code", explanation=hidden, fatal=True),)
         fatal = [finding for finding in findings if finding.fatal]
         if fatal:
-            raise self._failed(
+            raise self.failed(
                 LoadFailure(
                     pattern=fatal[0].flag,
                     cause="the server that answers is not the one that was asked for: "
@@ -295,7 +312,7 @@ class RunningService:
         self._fail_if_broken()
         if not reply.ok:
             said = reply.body.decode(errors="replace")[:300]
-            raise self._failed(
+            raise self.failed(
                 LoadFailure(
                     pattern="canary_failed",
                     cause=f"the first request failed: HTTP {reply.status}: {said}",
@@ -308,8 +325,6 @@ class RunningService:
         """Raise LoadFailed where process or log say so, with the lines that explain it."""
         status = self._process.ended()
         if status is None and not self._book.fatal:
-            if elsewhere := self._look_elsewhere():
-                raise self._failed(elsewhere)
             return
         settle = time.monotonic() + SETTLE_S
         while status is None and time.monotonic() < settle:
@@ -319,24 +334,23 @@ class RunningService:
         self._book.absorb(final=True)
         failure = self._book.diagnose(exit_status=status)
         if failure is not None:
-            raise self._failed(self._blamed(failure))
+            raise self.failed(self._blamed(failure))
 
     def _blamed(self, own: LoadFailure) -> LoadFailure:
-        """Prefer what another node says, where this one seems to have ended only with it."""
-        if own.pattern in CONSEQUENCES and self.was_rebooted():
+        """Name a reboot of the host, where the server seems to have ended only with it."""
+        if own.pattern in CONSEQUENCES and self.context.was_rebooted():
             return LoadFailure(
                 pattern="host_rebooted",
                 cause="the host was rebooted while the server ran",
                 hint="see why in the host's log of the boot before: journalctl --boot=-1",
                 evidence=own.evidence,
             )
-        elsewhere = self._look_elsewhere() if own.pattern in CONSEQUENCES else None
-        return elsewhere if elsewhere and elsewhere.pattern not in CONSEQUENCES else own
+        return own
 
     def _stalled(self, pattern: str, what: str) -> LoadFailed:
         phase = self._clock.phase
         known = self._book.diagnose(exit_status=None)
-        return self._failed(
+        return self.failed(
             known
             or LoadFailure(
                 pattern=pattern,
@@ -361,7 +375,8 @@ class RunningService:
             hint=error.hint or "see specbench hosts check",
         )
 
-    def _failed(self, failure: LoadFailure) -> LoadFailed:
+    def failed(self, failure: LoadFailure) -> LoadFailed:
+        """Make the error that ends the launch, with the last lines of the log."""
         return LoadFailed(
             failure.cause,
             where=str(self._block_dir / "server.log"),

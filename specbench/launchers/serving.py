@@ -1,7 +1,7 @@
 """The frame around every started service: reach it, hand it out, stop it, see that it is gone."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -10,39 +10,16 @@ from specbench.backends.client import ControlClient
 from specbench.errors import HostError
 from specbench.hosts.command import Launch, address_of
 from specbench.hosts.state import wait_until_free
+from specbench.launchers.context import LaunchContext, Place
 from specbench.launchers.server_process import OwnProcess
-from specbench.launchers.service import Patience, RunningService
+from specbench.launchers.service import RunningService
 from specbench.model.host import Host
 from specbench.model.plan import LaunchSpec
-from specbench.remote.shell import Shell
-
-
-class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """A host that a launcher works on, and how long to wait for what there.
-
-    `history` gives the seconds that each phase of a load took before on this host and model.
-    `mirror` copies a service's log into the recording.
-    """
-
-    host: Host
-    shell: Shell
-    patience: Patience
-    history: Mapping[str, float] | None = None
-
-    @property
-    def mirror(self) -> bool:
-        """Whether the log lies elsewhere than in the recording."""
-        return not (self.host.is_local and self.host.launcher == "process")
-
-    @property
-    def tunnelled(self) -> bool:
-        """Whether load from here has to go through a tunnel."""
-        return not self.host.is_local and self.host.drive_from == "here"
 
 
 @contextlib.contextmanager
 def serving(
-    place: Place, spec: LaunchSpec, block_dir: Path, process: OwnProcess
+    place: Place, spec: LaunchSpec, block_dir: Path, process: OwnProcess, context: LaunchContext
 ) -> Iterator[RunningService]:
     """Hand out a started process as a service; on leaving, stop it and wait for its port.
 
@@ -56,6 +33,7 @@ def serving(
         port = stack.enter_context(place.shell.forward(address.host, address.port))
         url = url_through(place.host, port)
         client = stack.enter_context(ControlClient(url, api_key=place.host.api_key))
+        telemetry = stack.enter_context(context.sampled(process.pid))
         service = RunningService(
             spec=spec,
             url=url,
@@ -66,6 +44,8 @@ def serving(
             tunnelled=place.tunnelled,
             patience=place.patience,
             history=place.history,
+            context=context,
+            telemetry=telemetry,
         )
         # An error on the way out must not hide the one that led here.
         guard: contextlib.AbstractContextManager[None] = contextlib.suppress(HostError)

@@ -18,6 +18,7 @@ from specbench.model.event import (
     ServiceKept,
     TrialFinished,
 )
+from specbench.model.host import LAUNCHER_TRAITS
 from specbench.model.plan import Block, Trial
 from specbench.model.service import LoadFailure
 from specbench.recording import SealedTrial, utc_now
@@ -27,7 +28,7 @@ from specbench.workflows.trial_context import Bench, ServerDied, server_identity
 from specbench.workflows.verify_trial import verify_trial
 
 if TYPE_CHECKING:
-    from specbench.launchers import Launcher, RunningService
+    from specbench.launchers import Launcher, Service
 
 LAUNCHES_A_BLOCK = 2
 """A server that dies under load is launched once more for the trials that are left."""
@@ -114,7 +115,7 @@ def _launch_and_measure(
         ending = time.monotonic()
     if service.kept:
         yield ServiceKept(host=block.host, url=bench.host.url)
-    elif bench.host.launcher != "attach":
+    elif LAUNCHER_TRAITS[bench.host.launcher].starts:
         _note_stop(bench, block, time.monotonic() - ending)
 
 
@@ -127,7 +128,7 @@ def _note_stop(bench: Bench, block: Block, seconds: float) -> None:
     bench.writer.note("block_stopped", block_id=block.block_id, seconds=seconds, bound_s=bound_s)
 
 
-def _facts(block: Block, service: "RunningService", load_s: float) -> dict[str, Any]:
+def _facts(block: Block, service: "Service", load_s: float) -> dict[str, Any]:
     """Gather what the confound guard compares: everything known about this launch."""
     facts: dict[str, Any] = msgspec.to_builtins(service.facts)
     return facts | {

@@ -21,6 +21,7 @@ from specbench.model.event import (
     RunStarted,
     TrialFinished,
 )
+from specbench.model.host import LAUNCHER_TRAITS
 from specbench.model.plan import Block
 from specbench.recording import Writer
 from specbench.workflows.block import measure_block
@@ -152,7 +153,8 @@ def _bench(prepared: Prepared, writer: Writer, lab: Lab, host: str, stop: thread
 
 def _kept_block(prepared: Prepared, host: str) -> str | None:
     """Name the block whose server is left running: a host's last; an attached one runs anyway."""
-    if not prepared.keep_service or prepared.hosts[host].launcher == "attach":
+    starts = LAUNCHER_TRAITS[prepared.hosts[host].launcher].starts
+    if not (prepared.keep_service and starts):
         return None
     return [block.block_id for block in prepared.plan.blocks if block.host == host][-1]
 

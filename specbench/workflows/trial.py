@@ -35,7 +35,7 @@ from specbench.workflows.lab import drives_remotely
 from specbench.workflows.trial_context import Bench, ServerDied, server_identity
 
 if TYPE_CHECKING:
-    from specbench.launchers import RunningService
+    from specbench.launchers import Service
 
 FAILED_SHARE = 0.1
 """A trial with a larger share of failed requests is itself failed: its figures describe errors."""
@@ -46,7 +46,7 @@ _decode = msgspec.json.Decoder(RequestRecord).decode
 
 
 def measure(
-    bench: Bench, block: Block, trial: Trial, service: "RunningService"
+    bench: Bench, block: Block, trial: Trial, service: "Service"
 ) -> Generator[RunEvent, None, None]:
     """Measure one trial and seal it, as ok or as failed with its reason.
 
@@ -130,7 +130,7 @@ def _warmup(workload: WorkloadOptions, shape: object) -> int:
 
 
 def _drive(
-    bench: Bench, trial: Trial, service: "RunningService", job: DriveJob, sink: Path
+    bench: Bench, trial: Trial, service: "Service", job: DriveJob, sink: Path
 ) -> Generator[RunEvent, None, tuple[DriveReport | None, LoadFailure | str]]:
     """Drive the load and watch the server.
 
@@ -161,7 +161,7 @@ def _drive(
 
 
 def aftermath(
-    bench: Bench, service: "RunningService", *, cut_off: bool, through_it: bool
+    bench: Bench, service: "Service", *, cut_off: bool, through_it: bool
 ) -> LoadFailure | Literal["", "the host was out of reach for a while"]:
     """Say what became of the server; where its host is out of reach, wait until that is known.
 
@@ -179,7 +179,7 @@ def aftermath(
 
 
 def _sealed(
-    bench: Bench, block: Block, trial: Trial, service: "RunningService", *,
+    bench: Bench, block: Block, trial: Trial, service: "Service", *,
     client: dict[str, Any], job: DriveJob, workload: WorkloadOptions, report: DriveReport | None,
     failure: LoadFailure | str, sink: Path, started_at: str, duration_s: float,
 ) -> SealedTrial:  # fmt: skip
@@ -208,7 +208,7 @@ def _sealed(
 
 
 def _summary(
-    bench: Bench, block: Block, trial: Trial, service: "RunningService", report: DriveReport,
+    bench: Bench, block: Block, trial: Trial, service: "Service", report: DriveReport,
     records: list[RequestRecord],
 ) -> tuple[dict[str, Any], tuple[str, ...]]:  # fmt: skip
     """Compute the summary columns, and everything that a reader should doubt about them."""
@@ -238,7 +238,7 @@ def _summary(
     return row, tuple(dict.fromkeys(flags))
 
 
-def _host_summary(host: Host, service: "RunningService", report: DriveReport) -> HostSummary | None:
+def _host_summary(host: Host, service: "Service", report: DriveReport) -> HostSummary | None:
     """Summarise the host over the drive; a driver over there is no load of somebody else's."""
     cpu_s, span_s = report.certificate.cpu_s, report.measured_end_ns / 1e9
     driver_cpus: float | None = 0.0
@@ -292,7 +292,7 @@ def _outcome(row: dict[str, Any], failure: LoadFailure | str) -> tuple[Any, str]
     return "ok", ""
 
 
-def _server_doubts(block: Block, trial: Trial, service: "RunningService") -> tuple[str, ...]:
+def _server_doubts(block: Block, trial: Trial, service: "Service") -> tuple[str, ...]:
     """Hold the running server against the cell: a silent cap shows at this concurrency only."""
     concurrency = trial.cell.levels.get("concurrency")
     found = identity.compare(
@@ -304,7 +304,7 @@ def _server_doubts(block: Block, trial: Trial, service: "RunningService") -> tup
     return (*service.facts.flags, *(finding.flag for finding in found))
 
 
-def _server_accept_len(host: Host, service: "RunningService") -> float | None:
+def _server_accept_len(host: Host, service: "Service") -> float | None:
     """Read what the server itself reports (lifetime since the flush; kept for reconciliation)."""
     with ControlClient(service.url, api_key=host.api_key) as client:
         info = client.server_info()

@@ -25,14 +25,14 @@ from specbench.workflows.trial import aftermath
 from specbench.workflows.trial_context import Bench, ServerDied, server_identity
 
 if TYPE_CHECKING:
-    from specbench.launchers import RunningService
+    from specbench.launchers import Service
 
 LEAST_CONCURRENCY = 16
 """Exactness at concurrency 1 says nothing of a batch: a verdict is always taken at both."""
 
 
 def verify_trial(
-    bench: Bench, block: Block, trial: Trial, service: "RunningService"
+    bench: Bench, block: Block, trial: Trial, service: "Service"
 ) -> Generator[RunEvent, None, None]:
     """Run the battery on the block's server, keep the verdict, and seal the trial.
 

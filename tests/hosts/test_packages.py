@@ -14,7 +14,7 @@ from specbench.config.packages import read_package
 from specbench.errors import HostError, InputError, LoadFailed
 from specbench.hosts.deploy import code_hash, deployed, restore
 from specbench.hosts.packages import PLACE, remove, sees, wheel_of
-from specbench.launchers import RunningService, launcher_for
+from specbench.launchers import Service, launcher_for
 from specbench.model.host import Host
 from specbench.model.plan import LaunchSpec
 from specbench.remote.local import LocalShell
@@ -38,7 +38,7 @@ def spec(spec_of: Make) -> Callable[[str], LaunchSpec]:
     return lambda entry: msgspec.structs.replace(spec_of(), command=command, files=(entry,))
 
 
-def serve(host: Host, spec: LaunchSpec, folder: Path) -> RunningService:
+def serve(host: Host, spec: LaunchSpec, folder: Path) -> Service:
     with launcher_for(host, patience=PATIENCE).running(spec, folder) as service:
         list(service.until_ready())
         return service

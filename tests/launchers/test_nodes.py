@@ -15,7 +15,7 @@ import pytest
 
 from specbench.errors import HostError, LoadFailed
 from specbench.hosts.agent.supervisor import start_ticks
-from specbench.launchers import RunningService, launcher_for
+from specbench.launchers import Service, launcher_for
 from specbench.launchers.nodes import AllNodes
 from specbench.model.host import Host
 from specbench.model.plan import LaunchSpec
@@ -42,7 +42,7 @@ def pair(local: Host) -> Callable[..., Host]:
     return make
 
 
-def load(host: Host, spec: LaunchSpec, folder: Path) -> RunningService:
+def load(host: Host, spec: LaunchSpec, folder: Path) -> Service:
     launcher = launcher_for(host, patience=PATIENCE)
     with closing(launcher), launcher.running(spec, folder) as service:
         list(service.until_ready())

@@ -17,7 +17,7 @@ import pytest
 from specbench.errors import HostError, LoadFailed
 from specbench.hosts.agent.supervisor import start_ticks
 from specbench.hosts.checks import check_port
-from specbench.launchers import RunningService, launcher_for
+from specbench.launchers import Service, launcher_for
 from specbench.launchers.restoring import restore_everything
 from specbench.model.host import Host
 from specbench.model.plan import LaunchSpec
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.process
 Make = Callable[..., LaunchSpec]
 
 
-def load(host: Host, spec: LaunchSpec, folder: Path) -> tuple[list[LoadProgress], RunningService]:
+def load(host: Host, spec: LaunchSpec, folder: Path) -> tuple[list[LoadProgress], Service]:
     with launcher_for(host, patience=PATIENCE).running(spec, folder) as service:
         return list(service.until_ready()), service
 

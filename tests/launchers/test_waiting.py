@@ -2,8 +2,7 @@
 
 import pytest
 
-from specbench.launchers.eta import LoadClock
-from specbench.launchers.stillness import Stillness
+from specbench.launchers.waiting import LoadClock, Stillness
 
 HISTORY = {"weights": 100.0, "graphs": 50.0, "warmup": 10.0}
 

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from specbench.errors import HostError, LoadFailed
-from specbench.launchers import RunningService, launcher_for
+from specbench.launchers import Service, launcher_for
 from specbench.launchers.launcher import shell_for
 from specbench.launchers.restoring import restore_everything
 from specbench.model.host import Host
@@ -44,7 +44,7 @@ def state_of(machine: TestHost) -> str:
     return machine.run(f"sh -c '{SNAPSHOT.replace(chr(39), '')}' || true")
 
 
-def load(host: Host, scenario: str, folder: Path) -> tuple[list[LoadProgress], RunningService]:
+def load(host: Host, scenario: str, folder: Path) -> tuple[list[LoadProgress], Service]:
     launcher = launcher_for(host, patience=PATIENCE)
     try:
         with launcher.running(spec(scenario), folder) as service:

@@ -15,8 +15,9 @@ from specbench.errors import HostError, InputError, LoadFailed
 from specbench.hosts.command import Launch, address_of, render
 from specbench.hosts.packages import VARIABLE, sees
 from specbench.hosts.state import STATE_DIR, holders_of, require_free_port, wait_until_free
+from specbench.launchers.context import LaunchContext, Place
 from specbench.launchers.service import RunningService
-from specbench.launchers.serving import Place, serving, write_launch
+from specbench.launchers.serving import serving, write_launch
 from specbench.launchers.systemd.drop_in import render_drop_in
 from specbench.launchers.systemd.systemctl import Unit, UnitState
 from specbench.model.host import Host
@@ -48,7 +49,9 @@ class SystemdLauncher:
         self._unit = Unit(place.shell, host.unit, user=host.user_unit)
 
     @contextlib.contextmanager
-    def running(self, spec: LaunchSpec, block_dir: Path) -> Iterator[RunningService]:
+    def running(
+        self, spec: LaunchSpec, block_dir: Path, context: LaunchContext
+    ) -> Iterator[RunningService]:
         """Run the server of a specification in the unit; restore the unit on leaving.
 
         Raises HostError where the unit, root's rights or the port cannot be had.
@@ -61,7 +64,7 @@ class SystemdLauncher:
         with self._changed(launch, before, block_dir, lambda: any(s.kept for s in held)):
             require_free_port(self._shell, self.host, launch.address)
             process = self._start()
-            with serving(self._place, spec, block_dir, process) as service:
+            with serving(self._place, spec, block_dir, process, context) as service:
                 held.append(service)
                 yield service
 
