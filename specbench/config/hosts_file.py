@@ -169,14 +169,14 @@ def _check(host: Host, tree: Entries, problems: Problems) -> None:
     if host.address is not None and not _ADDRESS.fullmatch(host.address):
         note("address", f"{host.address!r:.60} is no address", "a DNS name, an IP or an SSH alias")
     if host.launcher == "systemd" and not host.unit:
-        note("launcher", "systemd needs the key 'unit'", "unit: sglang-bench.service")
+        note("launcher", "systemd needs the key 'unit'", "unit: server-bench.service")
     if host.unit is not None and not _UNIT.fullmatch(host.unit):
-        note("unit", f"{host.unit!r:.60} is no name of a unit", "sglang-bench.service")
+        note("unit", f"{host.unit!r:.60} is no name of a unit", "server-bench.service")
     if host.launcher == "slurm":
         hint = "start the server in a job of your own, and measure it with launcher: attach"
         note("launcher", "specbench submits no Slurm jobs", hint)
     if host.launcher == "docker" and not host.image:
-        note("launcher", "docker needs the key 'image'", "image: lmsysorg/sglang:v0.5.23")
+        note("launcher", "docker needs the key 'image'", "image: ORGANISATION/SERVER:TAG")
     if host.dist_init_addr is not None and not _MEETING_POINT.fullmatch(host.dist_init_addr):
         note(
             "dist_init_addr", f"{host.dist_init_addr!r:.60} is not ADDRESS:PORT", "192.0.2.7:20000"

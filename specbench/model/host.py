@@ -23,6 +23,13 @@ def is_secret_name(name: str) -> bool:
     return bool(_SECRET.search(name))
 
 
+class Address(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a service listens, as seen on its host."""
+
+    host: str
+    port: int
+
+
 class Host(msgspec.Struct, frozen=True, kw_only=True):
     """One machine: how to reach it, how services are started there, where they answer.
 
