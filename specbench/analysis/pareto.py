@@ -11,6 +11,7 @@ import pandas as pd
 from specbench.analysis.arms import Levels, factor_columns, level_rows
 from specbench.analysis.gate import WITHHOLDS, Lossless, flags_of, lossless_gate
 from specbench.analysis.noise_floor import launches_of
+from specbench.backends.recorded import recorded_facts
 from specbench.model.matrix import LOAD_FACTORS, REQUEST_FACTORS
 from specbench.stats.effect import Effect, effect_of
 from specbench.stats.nesting import (
@@ -79,14 +80,9 @@ def choices(
 def gpus_of(block: Mapping[str, Any]) -> int | None:
     """Count the GPUs of one server from its resolved parallel sizes; None if it did not say.
 
-    With attention data parallelism the replicas share the tensor-parallel GPUs (SGLang 0.5).
+    With attention data parallelism the replicas share the tensor-parallel GPUs.
     """
-    info = block.get("server_info") or {}
-    sizes = [info.get(name) for name in ("tp_size", "pp_size", "dp_size")]
-    if not all(isinstance(size, int) for size in sizes):
-        return None
-    tp, pp, dp = (int(size) for size in sizes if size is not None)
-    return tp * pp * (1 if info.get("enable_dp_attention") else dp)
+    return recorded_facts(block).gpus
 
 
 def _at_load(

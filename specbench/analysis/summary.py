@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from specbench.model.load import DriveReport, RequestRecord
 
-SUMMARY_VERSION = 1
+SUMMARY_VERSION = 2
 """Raised whenever a definition below changes: stored rows of other versions are computed again."""
 
 CACHED_SHARE_DOUBT = 0.05
@@ -73,12 +73,17 @@ def doubts(
 
 
 def counters_add_up(record: RequestRecord) -> bool:
-    """Check the identities of one request's counters (SGLang pull request 33518).
+    """Check the identities of one request's counters (sgl-project pull request 33518).
 
     sum h = verify steps and sum k h[k] = accepted drafts; true where a counter was not given.
     """
     histogram = record.spec_histogram
-    if histogram is None or record.spec_verify_ct is None or record.spec_accepted is None:
+    if (
+        record.spec_steps_of == "uncounted"
+        or histogram is None
+        or record.spec_verify_ct is None
+        or record.spec_accepted is None
+    ):
         return True
     accepted = sum(k * count for k, count in enumerate(histogram))
     return sum(histogram) == record.spec_verify_ct and accepted == record.spec_accepted
@@ -186,11 +191,11 @@ def tpot_ms(record: RequestRecord) -> float | None:
     return (last - first) / MS / (n - n_first)
 
 
-def _acceptance(finished: list[RequestRecord], *, speculative: bool) -> dict[str, float | None]:
+def _acceptance(finished: list[RequestRecord], *, speculative: bool) -> dict[str, Any]:
     """Pooled acceptance and the time of a step.
 
     accept_len = 1 + sum of accepted drafts / sum of verify steps, a ratio of sums over requests
-    (SGLang's own per-request figure also counts the prefill's token). Plain decoding makes one
+    (a server's own per-request figure may also count the prefill's token). Plain decoding makes one
     step a token after the first, so its accept_len is 1 and its step_ms is comparable.
     """
     chunks = sum(len(r.chunk_ns) for r in finished if r.chunk_tokens)
@@ -205,16 +210,42 @@ def _acceptance(finished: list[RequestRecord], *, speculative: bool) -> dict[str
             "verify_steps": steps or None,
             "step_ms": _step_ms(plain, steps),
         }
-    counted = [r for r in finished if r.spec_verify_ct and r.spec_accepted is not None]
-    steps = sum(r.spec_verify_ct for r in counted if r.spec_verify_ct)
+    stepped = [(r, count) for r in finished if (count := steps_of(r))]
+    counted = [record for record, _ in stepped]
+    steps = sum(count for _, count in stepped)
     accepted = sum(r.spec_accepted for r in counted if r.spec_accepted)
-    each = [1 + (r.spec_accepted or 0) / r.spec_verify_ct for r in counted if r.spec_verify_ct]
+    each = [1 + (record.spec_accepted or 0) / count for record, count in stepped]
     return shared | {
+        "accept_steps": _definition(counted),
         "accept_len": 1 + accepted / steps if steps else None,
         "accept_len_request_mean": float(np.mean(each)) if each else None,
         "verify_steps": steps or None,
         "step_ms": _step_ms(counted, steps),
     }
+
+
+def steps_of(record: RequestRecord) -> int | None:
+    """Count the verify steps of a request, those without any draft among them.
+
+    Some servers count only the steps that had a draft, or none. Each step emits one token beside
+    the drafts that it accepted, and prefill emits the first: steps = n - 1 - accepted. None where
+    that contradicts what was counted.
+    """
+    accepted, said = record.spec_accepted, record.spec_verify_ct
+    if record.spec_steps_of == "verified":
+        return said if accepted is not None else None
+    if record.output_tokens is None:
+        return None
+    steps = record.output_tokens - 1 - (accepted or 0)
+    return steps if steps > 0 and steps >= (said or 0) - 1 else None
+
+
+def _definition(records: list[RequestRecord]) -> str | None:
+    """Say whether the server counted the steps, or they follow from what it counted."""
+    if not records:
+        return None
+    derived = any(record.spec_steps_of != "verified" for record in records)
+    return "derived" if derived else "counted"
 
 
 def _step_ms(records: list[RequestRecord], steps: int) -> float | None:

@@ -9,7 +9,13 @@ from typing import Any, Literal, Self
 import httpx
 import msgspec
 
+from specbench.backends.backend import Backend, HttpRequest, Verb
+from specbench.backends.base_url import base_url
+from specbench.backends.products import BACKENDS
 from specbench.errors import HostError, ServiceError
+from specbench.model.facts import ServerFacts
+
+_ABSENT = frozenset({404, 405})
 
 Health = Literal["closed", "starting", "ready", "silent"]
 
@@ -46,8 +52,16 @@ class ControlClient:
     through a stale one.
     """
 
-    def __init__(self, url: str, *, api_key: str | None = None, timeout_s: float = 10.0) -> None:
-        self.url = url.rstrip("/")
+    def __init__(
+        self,
+        url: str,
+        backend: Backend,
+        *,
+        api_key: str | None = None,
+        timeout_s: float = 10.0,
+    ) -> None:
+        self.url = base_url(url)
+        self.backend = backend
         token = resolve_secret(api_key)
         self._client = httpx.Client(
             headers={"Authorization": f"Bearer {token}"} if token else {},
@@ -71,18 +85,16 @@ class ControlClient:
         """Close the client; the server is not touched."""
         self._client.close()
 
-    def ask(
-        self,
-        method: Literal["GET", "POST"],
-        path: str,
-        *,
-        body: dict[str, Any] | None = None,
-        timeout_s: float | None = None,
-    ) -> Reply:
+    def _exchange(self, request: HttpRequest, timeout_s: float) -> Reply:
         """Send one request. Failure to get an answer is data (`status` 0), not an exception."""
-        timeout = httpx.USE_CLIENT_DEFAULT if timeout_s is None else httpx.Timeout(timeout_s)
         try:
-            response = self._client.request(method, self.url + path, json=body, timeout=timeout)
+            response = self._client.request(
+                request.method,
+                self.url + request.path,
+                content=request.body or None,
+                headers={"Content-Type": "application/json"} if request.body else {},
+                timeout=httpx.Timeout(timeout_s),
+            )
         except httpx.ConnectError as error:
             return Reply(status=0, body=str(error).encode(), refused=True)
         except (httpx.TransportError, httpx.DecodingError) as error:
@@ -94,83 +106,96 @@ class ControlClient:
             raise HostError(f"not a URL: {self.url!r}: {error}") from error
         return Reply(status=response.status_code, body=response.content)
 
-    def health(self, *, timeout_s: float = 25.0) -> Health:
-        """Ask /health: it runs one token through the model, so it may take a second or more."""
-        reply = self.ask("GET", "/health", timeout_s=timeout_s)
-        if reply.ok:
+    def send(self, request: HttpRequest, *, timeout_s: float | None = None) -> Reply:
+        """Send a request; where its endpoint does not exist, the one that it names instead."""
+        patience = request.timeout_s if timeout_s is None else timeout_s
+        reply = self._exchange(request, patience)
+        if reply.status in _ABSENT and request.otherwise is not None:
+            return self.send(request.otherwise, timeout_s=timeout_s)
+        return reply
+
+    def do(self, verb: Verb, *, timeout_s: float | None = None) -> Reply | None:
+        """Do something that the product may be able to; None where it is not."""
+        request = self.backend.control(verb)
+        return None if request is None else self.send(request, timeout_s=timeout_s)
+
+    def alive(self, *, timeout_s: float) -> Reply:
+        """Ask for the least that a bound server answers; `refused` says that nobody listens."""
+        reply = self.do("alive", timeout_s=timeout_s)
+        return Reply(status=0, body=b"", refused=False) if reply is None else reply
+
+    def health(self, *, timeout_s: float | None = None) -> Health:
+        """Ask whether it is ready; some run a token through the model for it."""
+        reply = self.do("health", timeout_s=timeout_s)
+        if reply is None or reply.ok:
             return "ready"
         if reply.status:
             return "starting"
         return "closed" if reply.refused else "silent"
 
-    def model_info(self) -> dict[str, Any]:
-        """/model_info, or /get_model_info of versions before 0.5.8; empty where neither exists."""
-        return self._first("/model_info", "/get_model_info")
+    def info(self) -> dict[str, Any]:
+        """Gather what the server says of itself, as it is recorded; empty where it says nothing.
 
-    def server_info(self) -> dict[str, Any]:
-        """/server_info, or /get_server_info of versions before 0.5.8; empty where both lack."""
-        return self._first("/server_info", "/get_server_info")
+        Raises ServiceError where it wants an API key.
+        """
+        found: dict[str, Any] = {}
+        for verb in self.backend.speaks:
+            reply = self._allowed(verb)
+            if reply is not None and reply.ok:
+                found |= self.backend.read(verb, reply.body)
+        return found
+
+    def model_info(self) -> dict[str, Any]:
+        """Ask what the server says of its model; empty where it has no such endpoint."""
+        reply = self._allowed("model")
+        return reply.json() if reply is not None and reply.ok else {}
+
+    def facts(self) -> ServerFacts:
+        """Ask the server who it is."""
+        return self.backend.facts(self.info(), self.model_info())
 
     def models(self) -> tuple[str, ...]:
-        """Names of /v1/models; empty where it does not answer."""
-        entries = self.ask("GET", "/v1/models").json().get("data")
+        """Names of its models; empty where it does not answer."""
+        reply = self.do("models")
+        entries = reply.json().get("data") if reply is not None else None
         return tuple(
             str(entry["id"])
             for entry in (entries if isinstance(entries, list) else ())
             if isinstance(entry, dict) and "id" in entry
         )
 
-    def loads(self) -> dict[str, Any]:
-        """/v1/loads (0.5.8 and later): running and waiting requests; empty where absent."""
-        return self.ask("GET", "/v1/loads").json()
+    def flush(self) -> bool:
+        """Empty the prefix cache; False when the server is busy or cannot."""
+        reply = self.do("flush")
+        return reply is not None and reply.ok
 
-    def metrics(self) -> str:
-        """/metrics as Prometheus text; empty where the server does not export any."""
-        reply = self.ask("GET", "/metrics")
-        return reply.body.decode(errors="replace") if reply.ok else ""
-
-    def flush_cache(self, *, wait_s: float = 10.0) -> bool:
-        """Empty the prefix cache; an idle server also resets its accept statistics.
-
-        False when the server is busy beyond `wait_s` or has no such endpoint.
-        """
-        timeout = f"?timeout={wait_s:g}"
-        return self.ask("POST", "/flush_cache" + timeout, timeout_s=wait_s + 10.0).ok
-
-    def abort_all(self) -> bool:
+    def abort(self) -> bool:
         """End every running request, so that a stop need not wait for them to drain."""
-        return self.ask("POST", "/abort_request", body={"abort_all": True}, timeout_s=5.0).ok
+        reply = self.do("abort")
+        return reply is not None and reply.ok
 
     def round_trip_s(self) -> float:
         """Time one small request that the server answers without its scheduler."""
         began = time.perf_counter()
-        self.ask("GET", "/v1/models")
+        self.do("models")
         return time.perf_counter() - began
 
     def canary(self, model: str, *, timeout_s: float = 120.0) -> Reply:
-        """Send one short greedy request: the native endpoint, or the OpenAI one where absent."""
-        sampling = {"max_new_tokens": 8, "temperature": 0.0}
-        body: dict[str, Any] = {"text": "The capital of France is", "sampling_params": sampling}
-        reply = self.ask("POST", "/generate", body=body, timeout_s=timeout_s)
-        if reply.status in {404, 405}:
-            openai = {"model": model, "prompt": body["text"], "max_tokens": 8, "temperature": 0.0}
-            reply = self.ask("POST", "/v1/completions", body=openai, timeout_s=timeout_s)
-        return reply
+        """Send one short greedy request."""
+        request = self.backend.control("canary", model=model)
+        if request is None:
+            return Reply(status=0, body=b"the product has no request to try")
+        return self.send(request, timeout_s=timeout_s)
 
-    def _first(self, *paths: str) -> dict[str, Any]:
-        for path in paths:
-            reply = self.ask("GET", path)
-            if reply.ok:
-                return reply.json()
-            if reply.status in {401, 403}:
-                raise ServiceError(
-                    f"{path} answered {reply.status}: the API key is missing or wrong",
-                    where=self.url,
-                    hint="set api_key: ${NAME} in hosts.yaml, and export NAME",
-                )
-            if reply.status != httpx.codes.NOT_FOUND:
-                return {}
-        return {}
+    def _allowed(self, verb: Verb) -> Reply | None:
+        reply = self.do(verb)
+        if reply is not None and reply.status in {401, 403}:
+            raise ServiceError(
+                f"{verb} answered {reply.status}: the API key is missing or wrong",
+                where=self.url,
+                hint="set api_key: ${NAME} in hosts.yaml, and export NAME",
+            )
+        return reply
 
 
 def resolve_secret(reference: str | None) -> str | None:
@@ -182,3 +207,21 @@ def resolve_secret(reference: str | None) -> str | None:
     if not value:
         raise HostError(f"the environment variable {match[1]} is not set", hint="export it")
     return value
+
+
+def recognise(url: str, *, api_key: str | None = None) -> Backend:
+    """Find the product of a running server: by the owner of its models, then by what it says.
+
+    What is no product known is an OpenAI-compatible server.
+    """
+    *known, anything = BACKENDS.values()
+    with ControlClient(url, anything, api_key=api_key) as client:
+        models = client.info().get("models") or {}
+    for backend in known:
+        if backend.recognises(models, {}):
+            return backend
+    for backend in known:
+        with ControlClient(url, backend, api_key=api_key) as client:
+            if backend.recognises({}, client.info()):
+                return backend
+    return anything

@@ -17,7 +17,7 @@ def split_entry(entry: str) -> tuple[str, str]:
     if not colon or not source or not target.startswith(("/", "~/", SITE + "/")):
         raise InputError(
             f"files entry {entry!r} is not FROM:TO",
-            hint="like patches/worker.py:{site}/sglang/srt/speculative/worker.py; TO starts with "
+            hint="like patches/worker.py:{site}/package/worker.py; TO starts with "
             "/, ~/ or {site}/ (the packages of the host's python). A package is a path that ends "
             "with .whl, or git+URL@REVISION",
         )

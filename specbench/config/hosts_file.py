@@ -170,7 +170,7 @@ def _check(host: Host, tree: Entries, problems: Problems) -> None:
     if host.address is not None and not _ADDRESS.fullmatch(host.address):
         note("address", f"{host.address!r:.60} is no address", "a DNS name, an IP or an SSH alias")
     if host.unit is not None and not _UNIT.fullmatch(host.unit):
-        note("unit", f"{host.unit!r:.60} is no name of a unit", "sglang-bench.service")
+        note("unit", f"{host.unit!r:.60} is no name of a unit", "server-bench.service")
     traits = LAUNCHER_TRAITS[host.launcher]
     if traits.missing is not None:
         note("launcher", *traits.missing)

@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
+from specbench.backends.products import BACKENDS, backend_for
 from specbench.config.algorithms import builtin, common_factors, extended
 from specbench.config.document import Entries, Items, Problems, Scalar, parse_document, read_text
 from specbench.config.levels import decode_factors, decode_include
-from specbench.config.records import TOP, decode, key_place, refuse_control_characters
+from specbench.config.records import TOP, decode, key_place, place_of, refuse_control_characters
 from specbench.config.rules import check_rules
 from specbench.config.shapes import Depth, MatrixFile
-from specbench.errors import InputError
+from specbench.errors import InputError, nearest
 from specbench.model.matrix import Algorithm, Matrix
 
 
@@ -38,9 +39,10 @@ def parse_matrix(text: str, path: str = "matrix.yaml") -> Matrix:
     include, keep = decode_include(tree, problems)
     elsewhere: dict[str, object] = {"factors": {}, "include": []}
     shape = decode(tree, MatrixFile, problems, TOP, elsewhere=elsewhere)
-    algorithms = _algorithms(tree, shape, problems)
+    engine = _engine(tree, shape, problems)
+    algorithms = _algorithms(tree, shape, problems, engine)
     if shape is not None:
-        matrix = _matrix(shape, tree, algorithms)
+        matrix = _matrix(shape, tree, algorithms, engine)
         fields = {name: getattr(matrix, name) for name in matrix.__struct_fields__}
         fields |= {
             "factors": factors,
@@ -58,17 +60,31 @@ def parse_matrix(text: str, path: str = "matrix.yaml") -> Matrix:
 
 
 def _algorithms(
-    tree: Entries, shape: MatrixFile | None, problems: Problems
+    tree: Entries, shape: MatrixFile | None, problems: Problems, engine: str
 ) -> dict[str, Algorithm]:
+    table = builtin(engine).algorithms
     try:
-        return extended(builtin().algorithms, shape.algorithms if shape else {})
+        changes = shape.algorithms if shape else {}
+        return extended(table, changes, backend_for(engine).name_flag)
     except InputError as error:
         name = error.where or ""
         problems.add(error.what, key_place(tree, "algorithms", name), error.hint)
-        return builtin().algorithms
+        return table
 
 
-def _matrix(shape: MatrixFile, tree: Entries, algorithms: dict[str, Algorithm]) -> Matrix:
+def _engine(tree: Entries, shape: MatrixFile | None, problems: Problems) -> str:
+    """Return the engine of the matrix; where it is none, note that and take the default one."""
+    engine = shape.server.engine if shape else ""
+    if engine and engine not in BACKENDS:
+        hint = nearest(engine, BACKENDS, noun="engines")
+        problems.add(f"unknown engine {engine!r:.60}", place_of(tree, "server", "engine"), hint)
+        return ""
+    return engine
+
+
+def _matrix(
+    shape: MatrixFile, tree: Entries, algorithms: dict[str, Algorithm], engine: str
+) -> Matrix:
     return Matrix(
         name=shape.name,
         model=shape.model,
@@ -77,7 +93,7 @@ def _matrix(shape: MatrixFile, tree: Entries, algorithms: dict[str, Algorithm]) 
         exclude=tuple(shape.exclude),
         when=shape.when,
         algorithms=algorithms,
-        common=common_factors(shape.common),
+        common=common_factors(shape.common, engine),
         server=shape.server,
         workload=shape.workload,
         control=shape.control,

@@ -25,7 +25,8 @@ from specbench.model.matrix import (
 )
 
 _ALGORITHM = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
-_FLAG = re.compile(r"[a-z0-9][a-z0-9-]{0,99}")
+# Beyond a dot stands a key of a document that is given key by key.
+_FLAG = re.compile(r"[a-z0-9][a-z0-9-]{0,99}(?:\.[A-Za-z0-9_.-]{1,99})?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
 _REFERENCE = re.compile(r"\$\{[A-Za-z_]")
 

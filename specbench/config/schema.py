@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from specbench.backends.products import BACKENDS
 from specbench.config.algorithms import builtin, common_factors
 from specbench.config.datasets import MIXED, builtin_categories
 from specbench.config.hosts_file import HostsFile
@@ -24,6 +25,7 @@ def matrix_schema() -> dict[str, Any]:
     datasets = [f"builtin:{name}" for name in (MIXED, *builtin_categories())]
     schema["$defs"]["WorkloadOptions"]["properties"]["dataset"]["examples"] = datasets
     definition["properties"]["control"]["examples"] = sorted(builtin().algorithms)
+    schema["$defs"]["ServerOptions"]["properties"]["engine"]["enum"] = ["", *BACKENDS]
     return schema
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from specbench.backends.sglang.identity import contamination_of
+from specbench.backends.products import contamination_of
 from specbench.config.files import hash_files
 from specbench.errors import HostError, InputError, SpecbenchError
 from specbench.hosts import deploy

@@ -6,29 +6,23 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from specbench.backends.products import backend_for
 from specbench.errors import InputError
-from specbench.model.host import HIDDEN, Host, is_secret_name
-from specbench.model.matrix import Level
+from specbench.model.host import HIDDEN, Address, Host, is_secret_name
 from specbench.model.plan import LaunchSpec
 
 DEFAULT_PYTHON = "python3"
 
 
-class Address(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a service listens, as seen on its host."""
-
-    host: str
-    port: int
-
-
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
-    """A rendered launch. `path` lists folders appended to PATH."""
+    """A rendered launch of an engine. `path` lists folders appended to PATH."""
 
     argv: tuple[str, ...]
     env: dict[str, str]
     address: Address
     workdir: str | None = None
     path: tuple[str, ...] = ()
+    engine: str = ""
 
     def shown(self) -> dict[str, object]:
         """Give the launch as it may be written down: values of secrets are hidden."""
@@ -42,22 +36,22 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
 def render(host: Host, spec: LaunchSpec) -> Launch:
     """Write the launch of a specification on a host. Raises InputError for an unusable url."""
     address = address_of(host)
-    head = spec.command or host.command or ("{python}", "-m", "sglang.launch_server")
+    backend = backend_for(spec.engine)
+    argv = backend.command(spec, address, spec.command or host.command)
+    if argv is None:
+        raise InputError(
+            f"a server of engine {backend.name!r} is never started by specbench",
+            where=f"host {host.name!r}",
+            hint="launcher: attach measures one that runs already",
+        )
     python = python_of(host)
-    fixed: list[tuple[str, Level]] = [
-        ("model-path", spec.model_path),
-        ("served-model-name", spec.served_name or None),
-        ("host", address.host),
-        ("port", address.port),
-    ]
-    given = {flag for flag, _ in spec.flags}
-    flags = [*((flag, value) for flag, value in fixed if flag not in given), *spec.flags]
     return Launch(
-        argv=(*(word.replace("{python}", python) for word in head), *_arguments(flags)),
-        env={**host.env, **dict(spec.env)},
+        argv=tuple(word.replace("{python}", python) for word in argv),
+        env={**backend.variables, **host.env, **dict(spec.env)},
         address=address,
         workdir=host.workdir,
         path=(str(Path(sys.executable).parent),) if host.is_local else (),
+        engine=spec.engine,
     )
 
 
@@ -99,18 +93,3 @@ def hide_arguments(argv: tuple[str, ...]) -> list[str]:
 def hide_environment(env: dict[str, str]) -> dict[str, str]:
     """Replace the values of variables whose names speak of secrets."""
     return {name: HIDDEN if is_secret_name(name) else value for name, value in env.items()}
-
-
-def _arguments(flags: list[tuple[str, Level]]) -> list[str]:
-    words: list[str] = []
-    for flag, value in flags:
-        match value:
-            case None | False:
-                pass
-            case True:
-                words.append(f"--{flag}")
-            case _:
-                text = str(value)
-                # argparse takes a value that starts with a dash for another flag.
-                words.extend([f"--{flag}={text}"] if text[:1] == "-" else [f"--{flag}", text])
-    return words

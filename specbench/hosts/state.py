@@ -11,9 +11,9 @@ import msgspec
 
 from specbench.errors import HostError
 from specbench.hosts.agent import supervisor, wheel
-from specbench.hosts.command import Address, Launch, address_of, python_of
+from specbench.hosts.command import Launch, address_of, python_of
 from specbench.hosts.gpus import describe_gpus
-from specbench.model.host import LAUNCHER_TRAITS, Host
+from specbench.model.host import LAUNCHER_TRAITS, Address, Host
 from specbench.remote.shell import Shell
 
 STATE_DIR = "~/.local/state/specbench"

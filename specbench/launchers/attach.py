@@ -1,13 +1,13 @@
 """A server that already runs and belongs to someone else: measured, never touched."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from specbench.backends.client import ControlClient
-from specbench.backends.sglang.identity import Finding
+from specbench.backends.products import backend_for
 from specbench.errors import HostError
 from specbench.hosts.command import address_of
 from specbench.launchers.context import LaunchContext, Place
@@ -35,7 +35,8 @@ class AttachLauncher:
         (block_dir / "launch.json").write_bytes(msgspec.json.format(msgspec.json.encode(note)))
         with self._shell.forward(address.host, address.port) as port:
             url = url_through(self.host, port)
-            with ControlClient(url, api_key=self.host.api_key) as client:
+            backend = backend_for(spec.engine)
+            with ControlClient(url, backend, api_key=self.host.api_key) as client:
                 if client.health() == "closed":
                     raise HostError(
                         f"no server answers at {self.host.url}",
@@ -97,7 +98,7 @@ class StrangerProcess:
 
     def ended(self) -> int | None:
         """Return -9 once nobody listens any more: how it ended is not known."""
-        return -9 if self._client.ask("GET", "/model_info", timeout_s=5.0).refused else None
+        return -9 if self._client.alive(timeout_s=5.0).refused else None
 
     def work(self) -> float | None:
         """Unknown."""
@@ -112,6 +113,6 @@ class StrangerProcess:
         del folders
         return None
 
-    def contamination(self) -> tuple[Finding, ...]:
+    def environment(self) -> Mapping[str, str]:
         """Nothing is known of its environment."""
-        return ()
+        return {}

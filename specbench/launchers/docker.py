@@ -3,11 +3,10 @@
 import contextlib
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from specbench.backends.sglang.identity import Finding, contamination_of
 from specbench.errors import HostError, InputError, LoadFailed
 from specbench.hosts.checks import HostCheck
 from specbench.hosts.command import Launch, address_of, render
@@ -39,7 +38,7 @@ class DockerLauncher:
         if not host.image:
             raise InputError(
                 f"host {host.name!r} has launcher: docker and no image",
-                hint="name one: image: lmsysorg/sglang:v0.5.23",
+                hint="name one: image: ORGANISATION/SERVER:TAG",
             )
         self.host = host
         self._shell = place.shell
@@ -150,14 +149,14 @@ class ContainerProcess:
         identity = self._inspect("{{.Id}}").strip()
         return any(identity in group for group in groups) if groups and identity else None
 
-    def contamination(self) -> tuple[Finding, ...]:
-        """Look at the variables of the container: those of its image are among them."""
+    def environment(self) -> Mapping[str, str]:
+        """Return the variables of the container: those of its image are among them."""
         try:
             entries: Sequence[str] = json.loads(self._inspect("{{json .Config.Env}}")) or ()
         except ValueError:
-            return ()
+            return {}
         pairs = (entry.partition("=") for entry in entries)
-        return contamination_of({name: value for name, _, value in pairs})
+        return {name: value for name, _, value in pairs}
 
     def sees(self, folders: Sequence[str]) -> bool | None:
         """Unknown: packages are not put into containers."""

@@ -4,8 +4,8 @@ from collections import deque
 from pathlib import Path
 from typing import Protocol
 
-from specbench.backends.sglang import failures
-from specbench.backends.sglang.logs import LoadTracker, Notice, Ready, split_lines
+from specbench.backends.backend import Backend, Notice, Ready
+from specbench.backends.logs import split_lines
 from specbench.model.service import LoadFailure, LoadProgress
 
 KEPT_LINES = 2000
@@ -26,11 +26,12 @@ class LogSource(Protocol):
 class Logbook:
     """Read a source; `mirror` is the recording's copy, None where the server writes it itself."""
 
-    def __init__(self, source: LogSource, mirror: Path | None) -> None:
+    def __init__(self, backend: Backend, source: LogSource, mirror: Path | None) -> None:
+        self._backend = backend
         self._source = source
         self._mirror = mirror
         self._partial = b""
-        self._tracker = LoadTracker()
+        self._reader = backend.log_reader()
         self._notices: dict[str, str] = {}
         self.lines: deque[str] = deque(maxlen=KEPT_LINES)
         self.fatal = False
@@ -59,7 +60,7 @@ class Logbook:
 
     def diagnose(self, *, exit_status: int | None) -> LoadFailure | None:
         """Explain what went wrong, by the lines kept."""
-        return failures.diagnose(tuple(self.lines), exit_status=exit_status)
+        return self._backend.diagnose(tuple(self.lines), exit_status=exit_status)
 
     def _split(self, piece: bytes, *, final: bool) -> list[str]:
         text = self._partial + piece
@@ -72,9 +73,8 @@ class Logbook:
 
     def _see(self, line: str) -> LoadProgress | None:
         self.lines.append(line)
-        pattern = failures.match(line)
-        self.fatal = self.fatal or (pattern is not None and pattern.fatal)
-        match self._tracker.read(line):
+        self.fatal = self.fatal or self._reader.is_fatal(line)
+        match self._reader.read(line):
             case LoadProgress() as progress:
                 return progress
             case Notice(name=name, text=text):

@@ -10,17 +10,18 @@ from typing import Protocol
 
 import msgspec
 
-from specbench.errors import LoadFailed
+from specbench.backends.backend import Rank
+from specbench.backends.products import backend_for
+from specbench.errors import InputError, LoadFailed
 from specbench.hosts.telemetry import Telemetry
 from specbench.launchers.service import CONSEQUENCES, RunningService
 from specbench.model.host import Host
-from specbench.model.matrix import Level
 from specbench.model.plan import LaunchSpec
 from specbench.model.service import LoadFailure, LoadProgress, ServiceFacts
 from specbench.model.telemetry import GpuSummary, HostSummary
 
 DIST_INIT_PORT = 20000
-"""Where the ranks meet unless `dist_init_addr` says otherwise; SGLang takes the next ones too."""
+"""Where the ranks meet unless `dist_init_addr` says otherwise; a server may take the next ones."""
 
 
 class Node(Protocol):
@@ -45,7 +46,7 @@ class NodesLauncher:
     """Start one process of a server on each node; node 0 answers for all of them.
 
     Only node 0 is asked whether it is ready: the others serve a health endpoint that says yes
-    whatever happens (SGLang 0.5.23, srt/entrypoints/engine.py). A death on any node is a failure
+    whatever happens. A death on any node is a failure
     of the server, with that node's own lines.
     """
 
@@ -230,12 +231,19 @@ def _largest(values: Sequence[float | None]) -> float | None:
 
 
 def node_spec(spec: LaunchSpec, host: Host, *, rank: int, count: int) -> LaunchSpec:
-    """Add what makes a process one rank of many to a specification."""
-    flags: tuple[tuple[str, Level], ...] = (
-        ("nnodes", count),
-        ("node-rank", rank),
-        ("dist-init-addr", meeting_point(host)),
-    )
+    """Add what makes a process one rank of many to a specification.
+
+    Raises InputError for a product that runs on one node only.
+    """
+    backend = backend_for(spec.engine)
+    place = Rank(index=rank, count=count, meeting_point=meeting_point(host))
+    flags = backend.rank_flags(place)
+    if flags is None:
+        raise InputError(
+            f"{backend.title} is not started over several nodes by specbench",
+            where=f"nodes of host {host.name!r}",
+            hint="start it yourself, and measure it with launcher: attach",
+        )
     return msgspec.structs.replace(spec, flags=(*spec.flags, *flags))
 
 

@@ -9,9 +9,8 @@ from typing import Any
 
 import msgspec
 
-from specbench.backends.sglang.identity import Finding
 from specbench.errors import HostError, LoadFailed
-from specbench.hosts.command import Address, Launch, address_of, render
+from specbench.hosts.command import Launch, address_of, render
 from specbench.hosts.packages import VARIABLE, sees
 from specbench.hosts.state import (
     ask,
@@ -24,7 +23,7 @@ from specbench.hosts.state import (
 from specbench.launchers.context import LaunchContext, Place
 from specbench.launchers.service import RunningService
 from specbench.launchers.serving import serving, write_launch
-from specbench.model.host import Host
+from specbench.model.host import Address, Host
 from specbench.model.plan import LaunchSpec
 from specbench.remote.shell import FileMissing, Shell
 
@@ -163,9 +162,9 @@ class ServerProcess:
         listens = self._look().get("listens")
         return None if listens is None else bool(listens)
 
-    def contamination(self) -> tuple[Finding, ...]:
+    def environment(self) -> Mapping[str, str]:
         """Nothing beyond the environment that the launch itself sets."""
-        return ()
+        return {}
 
     def sees(self, folders: Sequence[str]) -> bool | None:
         """Whether it has the folders on its path."""

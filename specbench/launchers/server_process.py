@@ -1,9 +1,8 @@
 """What is known of the process behind a service, and done to it: the protocols of launchers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from specbench.backends.sglang.identity import Finding
 from specbench.launchers.logbook import LogSource
 
 
@@ -41,8 +40,8 @@ class Process(Protocol):
         """Return whether folders are on its path and in its reach, None where that is hidden."""
         ...
 
-    def contamination(self) -> tuple[Finding, ...]:
-        """Return what its environment on the host holds against a measurement."""
+    def environment(self) -> Mapping[str, str]:
+        """Return the variables that it has beside those of its launch; empty where unknown."""
         ...
 
 

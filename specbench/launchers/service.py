@@ -8,13 +8,13 @@ from typing import Any, Protocol
 import msgspec
 
 from specbench.backends.client import ControlClient
-from specbench.backends.sglang import identity
 from specbench.errors import HostError, LoadFailed
 from specbench.hosts.telemetry import Telemetry
 from specbench.launchers.context import LaunchContext
 from specbench.launchers.logbook import Logbook
 from specbench.launchers.server_process import Process
 from specbench.launchers.waiting import LoadClock, Patience, Stillness
+from specbench.model.facts import Finding
 from specbench.model.plan import LaunchSpec
 from specbench.model.service import LoadFailure, LoadProgress, ServiceFacts
 from specbench.model.telemetry import GpuSummary, HostSummary
@@ -118,7 +118,9 @@ class RunningService:
         self._block_dir = block_dir
         self._tunnelled = tunnelled
         self._patience = patience
-        self._book = Logbook(process.log, block_dir / "server.log" if mirror else None)
+        self._book = Logbook(
+            client.backend, process.log, block_dir / "server.log" if mirror else None
+        )
         self._clock = LoadClock(time.monotonic(), history)
         self._unreachable_since: float | None = None
 
@@ -131,9 +133,10 @@ class RunningService:
         started = time.monotonic()
         yield from self._until_healthy(started)
         yield self._progress("checking", detail="identity")
-        server_info, model_info = self._client.server_info(), self._client.model_info()
+        server_info, model_info = self._client.info(), self._client.model_info()
         self._write("server_info.json", server_info)
         self._write("model_info.json", model_info)
+        facts = self._client.backend.facts(server_info, model_info)
         findings = self._identify(server_info, model_info)
         notices, flags = list(self.context.notices), list(self.context.flags)
         yield self._progress("checking", detail="canary request")
@@ -150,10 +153,11 @@ class RunningService:
         self.phase_times = self._clock.times(now)
         self.facts = ServiceFacts(
             url=self.url,
-            version=_text(server_info.get("version")),
+            version=facts.version,
             pid=self._process.pid,
             started_at=self._process.started_at,
             load_s=now - started,
+            server=facts,
             server_info=server_info,
             model_info=model_info,
             notices=(*self._book.notices, *notices, *(f.explanation for f in findings)),
@@ -196,7 +200,7 @@ class RunningService:
 
     def flush(self) -> bool:
         """Empty the prefix cache and reset the server's accept statistics; False if it refused."""
-        return self._client.flush_cache()
+        return self._client.flush()
 
     def keep(self) -> None:
         """Leave the server running where its launcher would stop it, unless by an error.
@@ -244,7 +248,7 @@ class RunningService:
             if now - started > self._patience.load_timeout_s:
                 raise self._stalled("load_timeout", f"not ready after {now - started:.0f} s")
             self._fail_if_stuck(stillness, now)
-            bound = bound or bool(self._client.ask("GET", "/model_info", timeout_s=2.0).status)
+            bound = bound or bool(self._client.alive(timeout_s=2.0).status)
             if bound and self._client.health(timeout_s=HEALTH_TIMEOUT_S) == "ready":
                 return
             if now - reported >= 1.0:
@@ -278,20 +282,21 @@ class RunningService:
 
     def _identify(
         self, server_info: Mapping[str, Any], model_info: Mapping[str, Any]
-    ) -> tuple[identity.Finding, ...]:
+    ) -> tuple[Finding, ...]:
+        backend = self._client.backend
         if not model_info:
             names = self._client.models()
             model_info = {"served_model_name": names[0]} if len(names) == 1 else {}
         findings = (
-            *identity.compare(self.spec, server_info, model_info),
-            *self._process.contamination(),
+            *backend.findings(self.spec, server_info, model_info),
+            *backend.contamination(self._process.environment()),
         )
         if self._process.listens() is False:
             stranger = "the port is held by a process that was not started here"
-            findings = (identity.Finding(flag="wrong_process", explanation=stranger, fatal=True),)
+            findings = (Finding(flag="wrong_process", explanation=stranger, fatal=True),)
         if self.context.libraries and self._process.sees(self.context.libraries) is not True:
             hidden = "it cannot be seen that the process serves the packages of `files`"
-            findings = (identity.Finding(flag="wrong_code", explanation=hidden, fatal=True),)
+            findings = (Finding(flag="wrong_code", explanation=hidden, fatal=True),)
         fatal = [finding for finding in findings if finding.fatal]
         if fatal:
             raise self.failed(
@@ -395,7 +400,3 @@ class RunningService:
             for key, value in document.items()
         }
         (self._block_dir / name).write_bytes(msgspec.json.format(msgspec.json.encode(shown)))
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from specbench.backends.client import ControlClient
+from specbench.backends.products import backend_for
 from specbench.errors import HostError
 from specbench.hosts.command import Launch, address_of
 from specbench.hosts.state import wait_until_free
@@ -32,7 +33,9 @@ def serving(
         stack.callback(process.stop, place.host.stop_timeout_s)
         port = stack.enter_context(place.shell.forward(address.host, address.port))
         url = url_through(place.host, port)
-        client = stack.enter_context(ControlClient(url, api_key=place.host.api_key))
+        client = stack.enter_context(
+            ControlClient(url, backend_for(spec.engine), api_key=place.host.api_key)
+        )
         telemetry = stack.enter_context(context.sampled(process.pid))
         service = RunningService(
             spec=spec,
@@ -59,7 +62,7 @@ def serving(
         finally:
             with guard:
                 if not left:
-                    client.abort_all()
+                    client.abort()
                     process.stop(place.host.stop_timeout_s)
                 service.close()
                 if not left:

@@ -10,7 +10,7 @@ stamp (softirq, and the server's own preemption: 2 to 10 us on a quiet loopback,
 neighbours). The TTFT's is the 99.5th percentile over requests, for a claim of 99 % of them; the
 gap's the 99.5th percentile over chunks, for a claim of 99 % of the gaps, each of which has two.
 A finish, usage or [DONE] event in the same read as the last chunk is taken to have left with it:
-SGLang and vLLM write them out of the same engine output.
+the servers measured with write them out of the same engine output.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,6 +1,6 @@
-"""The load generator as one file that runs by itself where an SGLang environment is.
+"""The load generator as one file that runs by itself where a server's Python environment is.
 
-A zipapp of this package's own modules. It needs Python 3.11 and msgspec, which SGLang depends on;
+A zipapp of this package's own modules. It needs Python 3.11 and msgspec, which is found there;
 httptools where it is there, else h11, which comes with uvicorn (see http1).
 """
 
@@ -9,15 +9,10 @@ import zipfile
 from pathlib import Path
 
 _PACKAGE = Path(__file__).parents[1]
-_MODULES = (
-    "errors.py",
-    "model/__init__.py",
-    "model/load.py",
-    "backends/__init__.py",
-    "backends/sglang/__init__.py",
-    "backends/sglang/replies.py",
-    "backends/sglang/requests.py",
-)
+_MODULES = (Path("errors.py"),)
+_PACKAGES = ("model", "backends", "loadgen")
+_WITH_LIBRARIES = frozenset({Path("backends/client.py")})
+"""Modules that need more than the standard library and msgspec."""
 _MAIN = b"from specbench.loadgen.standalone import main\n\nmain()\n"
 _ROOT = b'"""The part of specbench that drives load."""\n'
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -26,8 +21,12 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 def build(path: Path) -> Path:
     """Write the artefact and give its path. Equal sources make equal bytes."""
     members = {"__main__.py": _MAIN, "specbench/__init__.py": _ROOT}
-    own = sorted(source.relative_to(_PACKAGE) for source in (_PACKAGE / "loadgen").rglob("*.py"))
-    for module in (*map(Path, _MODULES), *own):
+    own = sorted(
+        source.relative_to(_PACKAGE)
+        for name in _PACKAGES
+        for source in (_PACKAGE / name).rglob("*.py")
+    )
+    for module in (*_MODULES, *(path for path in own if path not in _WITH_LIBRARIES)):
         members[f"specbench/{module.as_posix()}"] = (_PACKAGE / module).read_bytes()
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as file:

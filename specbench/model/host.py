@@ -31,8 +31,8 @@ class LauncherTraits(msgspec.Struct, frozen=True, kw_only=True):
 
 LAUNCHER_TRAITS: dict[LauncherName, LauncherTraits] = {
     "process": LauncherTraits(writes_log_here=True, poll_s=0.25),
-    "systemd": LauncherTraits(needs=("unit", "sglang-bench.service"), absolute_program=True),
-    "docker": LauncherTraits(needs=("image", "lmsysorg/sglang:v0.5.23"), in_container=True),
+    "systemd": LauncherTraits(needs=("unit", "server-bench.service"), absolute_program=True),
+    "docker": LauncherTraits(needs=("image", "ORGANISATION/SERVER:TAG"), in_container=True),
     "attach": LauncherTraits(starts=False, poll_s=0.25),
     "slurm": LauncherTraits(
         starts=False,
@@ -56,6 +56,13 @@ _SECRET = re.compile(
 def is_secret_name(name: str) -> bool:
     """Whether a key, flag or variable of this name holds something that must not be shown."""
     return bool(_SECRET.search(name))
+
+
+class Address(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a service listens, as seen on its host."""
+
+    host: str
+    port: int
 
 
 class Host(msgspec.Struct, frozen=True, kw_only=True):

@@ -41,12 +41,15 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """Where requests go. `api_key_env` names the variable that holds the token, never the token."""
+    """Where requests go, and which product answers ("": the default one).
+
+    `api_key_env` names the variable that holds the token, never the token.
+    """
 
     url: str
     model: str
     api: Api = "chat"
-    engine: Literal["sglang", "vllm", "openai"] = "sglang"
+    engine: str = ""
     api_key_env: str | None = None
     verify_tls: bool = True
     use_proxy: bool = False
@@ -162,7 +165,8 @@ class RequestRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     empty where the server gives none). `stamp` says how arrivals were taken.
     `output_tokens` counts by the server; None where it was not said. The `spec_*` figures are the
     server's own counters: verify steps, accepted drafts without the bonus, proposed drafts, and
-    `spec_histogram[k]` = steps that accepted exactly k drafts.
+    `spec_histogram[k]` = steps that accepted exactly k drafts. `spec_steps_of` says which steps it
+    counts: all that verified, only those that had a draft, or none at all.
     """
 
     rid: str
@@ -190,6 +194,7 @@ class RequestRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     chunk_tokens: list[int] = []
     tokens_in_first_chunk: int | None = None
     count_source: Literal["server", "retokenised", ""] = "server"
+    spec_steps_of: Literal["verified", "drafted", "uncounted"] = "verified"
     spec_verify_ct: int | None = None
     spec_accepted: int | None = None
     spec_proposed: int | None = None

@@ -61,10 +61,10 @@ class ModelRef(msgspec.Struct, frozen=True, kw_only=True):
 class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Flags and environment common to all arms; `command` replaces the launch command's head.
 
-    `engine` says whose HTTP surface and rules the server has.
+    `engine` names the server product: its flags, its rules and its HTTP surface; "" is the default.
     """
 
-    engine: Literal["sglang", "vllm", "openai"] = "sglang"
+    engine: str = ""
     flags: dict[str, Level] = {}
     env: dict[str, str] = {}
     command: tuple[str, ...] = ()

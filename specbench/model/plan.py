@@ -12,7 +12,7 @@ class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     `flags` are in command-line order, without dashes; a True value is a bare flag. `fingerprint`
     is the content hash of what defines the process. `forces`: arguments that the algorithm makes
-    the server resolve differently by itself.
+    the server resolve differently by itself. `engine` names the server product, "" the default one.
     """
 
     fingerprint: str
@@ -26,6 +26,7 @@ class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[str, ...] = ()
     levels: dict[str, Level] = {}
     forces: tuple[str, ...] = ()
+    engine: str = ""
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -4,6 +4,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from specbench.model.facts import ServerFacts
+
 Phase = Literal[
     "starting",
     "weights",
@@ -42,7 +44,8 @@ class LoadFailure(msgspec.Struct, frozen=True, kw_only=True, tag="load_failure")
 class ServiceFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What a ready server says of itself, and how the operating system sees it.
 
-    `server_info` is the server's JSON as received; `started_at` is the process start in UTC
+    `server` is what it says in the words of every product, `server_info` its own answers as
+    received; `started_at` is the process start in UTC
     ISO 8601; `notices` are log lines that must be recorded although nothing failed (a silent cap,
     a greedy fall-back). `host_facts` describe the machine, `code_hash` covers the files that were
     deployed on it. `path_ms` is the round trip through the tunnel to the server, None without one.
@@ -54,6 +57,7 @@ class ServiceFacts(msgspec.Struct, frozen=True, kw_only=True):
     pid: int | None = None
     started_at: str | None = None
     load_s: float | None = None
+    server: ServerFacts = ServerFacts()
     server_info: dict[str, Any] = {}
     model_info: dict[str, Any] = {}
     notices: tuple[str, ...] = ()

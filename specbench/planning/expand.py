@@ -15,7 +15,7 @@ from specbench.model.matrix import Cell, Level, Matrix, WorkloadOptions
 from specbench.model.plan import LaunchSpec
 from specbench.planning.design import Design, Key, Levels, picker
 from specbench.planning.identity import digest, joined
-from specbench.planning.render import InvalidReason, Renderer, files_of
+from specbench.planning.render import InvalidReason, Renderer, engine_of, files_of
 
 MOST_CELLS = 250_000
 STAGGER_S_PER_SLOT = 0.02
@@ -185,7 +185,6 @@ class _Namer:
         names = design.names
         self.launch_of = picker([names.index(name) for name in design.launch_names])
         self.driven_of = picker([names.index(name) for name in design.driven_names])
-        self.is_sglang = design.matrix.server.engine == "sglang"
         self.model = digest(design.matrix.model)
         self.files = digest(files_of(design.matrix))
 
@@ -207,7 +206,7 @@ class _Namer:
         levels = dict(zip(self.design.launch_names, key, strict=True))
         spec = self.renderer.spec(levels)
         invalid = self.renderer.version_reason(spec.algorithm)
-        if invalid is None and self.invalid_reason is not None and self.is_sglang:
+        if invalid is None and self.invalid_reason is not None:
             invalid = self.invalid_reason(spec, self.renderer.version)
         definition = {
             "launch levels": digest(_given(levels)),
@@ -217,6 +216,8 @@ class _Namer:
             "command": digest(spec.command),
             "files": self.files,
         }
+        if engine := engine_of(self.design.matrix):
+            definition["engine"] = digest(engine)
         self.launches[key] = _Launch(spec, invalid, definition, digest(definition))
         return self.launches[key]
 

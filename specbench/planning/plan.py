@@ -8,7 +8,7 @@ from specbench.model.matrix import Cell, Matrix
 from specbench.model.plan import History, Measured, Plan, TrialReason
 from specbench.planning.design import Design
 from specbench.planning.expected import Expected, plan_s, timed_blocks, timed_reasons
-from specbench.planning.render import PINNED, Renderer
+from specbench.planning.render import Renderer
 from specbench.planning.resume import resume
 from specbench.planning.schedule import Group, Setup, blocks, groups, hosts_of, shared_out
 
@@ -93,11 +93,12 @@ def _notices(matrix: Matrix, cells: Sequence[Cell], share: Mapping[str, list[Gro
         notices.append(
             f"{lost} cells of the control {matrix.control!r} are invalid; arms lack their baseline"
         )
-    pinned = Renderer(design, None).pinned
-    if pinned is not None:
+    renderer = Renderer(design, None)
+    pin = renderer.backend.pin
+    if pin is not None and renderer.pinned is not None:
         notices.append(
-            f"{PINNED} is pinned to {pinned} on every arm, because SGLang caps speculative "
-            f"servers at 48 in silence; server.flags.{PINNED} changes it, null leaves it alone"
+            f"{pin.flag} is pinned to {renderer.pinned} on every arm, because {pin.why}; "
+            f"server.flags.{pin.flag} changes it, null leaves it alone"
         )
     idle = [name for name, found in share.items() if not found]
     if idle:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from specbench.backends.products import DEFAULT, backend_for
 from specbench.errors import InputError
 from specbench.expressions.template import Template, compile_template
 from specbench.model.matrix import Algorithm, Level, Matrix, is_variable
@@ -15,9 +16,6 @@ from specbench.planning.identity import digest
 InvalidReason = Callable[[LaunchSpec, str | None], str | None]
 Templates = dict[str, Template]
 
-PINNED = "max-running-requests"
-PINNED_AT_LEAST = 64
-
 
 class Renderer:
     """Renders launches of one matrix for one server version (None: the newest names)."""
@@ -27,6 +25,7 @@ class Renderer:
         self.design = design
         self.matrix = matrix
         self.version = version
+        self.backend = backend_for(matrix.server.engine)
         self.server_flags = _compiled(matrix.server.flags)
         self.server_env = _compiled(matrix.server.env)
         self.common = {
@@ -59,15 +58,15 @@ class Renderer:
     def pinned(self) -> int | None:
         """The bound on running requests that every arm gets, unless the matrix has its own.
 
-        SGLang 0.5.23 resets it to 48 for speculative servers in silence, and leaves thousands to
-        plain decoding (arg_groups/speculative_hook.py), which makes any comparison above 48 unfair.
+        A server that chooses its own for speculation makes any comparison above it unfair.
         """
         own = (self.server_flags, *self.common.values())
-        if any(PINNED in templates for templates in own) or self.matrix.server.engine != "sglang":
+        pin = self.backend.pin
+        if pin is None or any(pin.flag in templates for templates in own):
             return None
         levels = self.matrix.factors.get("concurrency", ())
         asked = [level for level in levels if isinstance(level, int)]
-        return max(PINNED_AT_LEAST, *asked) if asked else PINNED_AT_LEAST
+        return max([pin.at_least, *asked])
 
     def spec(self, levels: Levels) -> LaunchSpec:
         """Render the launch of a cell."""
@@ -75,8 +74,8 @@ class Renderer:
         algorithm = self.matrix.algorithms[name]
         own_flags, own_env = self.algorithms[name]
         flags: dict[str, Level] = {}
-        if self.pinned is not None:
-            flags[PINNED] = self.pinned
+        if self.backend.pin is not None and self.pinned is not None:
+            flags[self.backend.pin.flag] = self.pinned
         for templates in (self.server_flags, *self.common.values(), own_flags):
             for flag, template in templates.items():
                 flags[flag] = template.render(levels)
@@ -109,6 +108,11 @@ def files_of(matrix: Matrix) -> dict[str, str] | tuple[str, ...]:
     return matrix.file_hashes or matrix.files
 
 
+def engine_of(matrix: Matrix) -> str:
+    """Return the engine, "" for the default one: written out or not, it is the same server."""
+    return "" if matrix.server.engine == DEFAULT else matrix.server.engine
+
+
 def _sealed(
     matrix: Matrix,
     algorithm: Algorithm,
@@ -130,8 +134,9 @@ def _sealed(
     content = (
         launch["algorithm"], matrix.model, command, dict(shown), dict(texts), files_of(matrix),
     )  # fmt: skip
+    engine = engine_of(matrix)
     return LaunchSpec(
-        fingerprint=digest(*content),
+        fingerprint=digest(*content, *([engine] if engine else [])),
         algorithm=str(launch["algorithm"]),
         speculative=algorithm.speculative,
         model_path=matrix.model.path,
@@ -142,6 +147,7 @@ def _sealed(
         files=matrix.files,
         levels=launch,
         forces=algorithm.forces,
+        engine=engine,
     )
 
 

@@ -49,7 +49,7 @@ def check_schema(manifest: dict[str, Any], path: Path) -> None:
         raise RecordingError(
             f"written with recording schema {schema!r}; this specbench reads up to {SCHEMA}",
             where=str(path),
-            hint="upgrade: pip install --upgrade specbench-sglang",
+            hint="upgrade: install a newer specbench",
         )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from specbench import config, planning
-from specbench.backends.sglang.rules import invalid_reason
+from specbench.backends.products import backend_for
 from specbench.errors import InputError, LoadFailed
 from specbench.expressions.expression import ExpressionError, parse
 from specbench.model.host import Host
@@ -128,7 +128,8 @@ class _Between:
         levels = self.levels(chosen)
         if any(levels[name] != self.bad[name] for name in chosen):
             return False
-        return invalid_reason(self.spec(chosen), self.version) is None
+        spec = self.spec(chosen)
+        return backend_for(spec.engine).invalid_reason(spec, self.version) is None
 
     def spec(self, chosen: Configuration) -> LaunchSpec:
         """Render the launch of a configuration."""

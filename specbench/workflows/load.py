@@ -3,12 +3,13 @@
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from specbench.analysis.summary import doubts, summarise
-from specbench.backends.client import ControlClient
+from specbench.backends.client import ControlClient, recognise
+from specbench.backends.products import backend_for
 from specbench.config.datasets import load_dataset, shuffle_prompts
 from specbench.errors import HostError, InputError
 from specbench.loadgen import drive
@@ -29,8 +30,6 @@ from specbench.model.load import (
     Target,
 )
 
-Engine = Literal["sglang", "vllm", "openai"]
-
 
 class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What to measure. `requests` None means four for each slot, 16 at least, or 30 s of a rate.
@@ -46,7 +45,7 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens: int = 256
     temperature: float = 0.0
     api: Api = "chat"
-    engine: Engine | None = None
+    engine: str | None = None
     model: str | None = None
     dataset: str = "builtin:mixed"
     api_key_env: str | None = None
@@ -78,7 +77,8 @@ class ServerSeen(msgspec.Struct, frozen=True, kw_only=True):
 
     url: str
     model: str
-    engine: Engine
+    engine: str
+    speculative: bool | None
     version: str | None
     algorithm: str | None
 
@@ -194,7 +194,7 @@ def _finished(
     with sink.open("rb") as lines:
         records = [decoder.decode(line) for line in lines]
     counted = any(record.spec_verify_ct for record in records)
-    speculative = counted or server.algorithm is not None or server.engine != "sglang"
+    speculative = counted or server.speculative is not False
     columns = summarise(records, report, speculative=speculative)
     return LevelFinished(
         name=name,
@@ -210,39 +210,24 @@ def _finished(
 def _look(options: LoadOptions) -> ServerSeen:
     """Ask the server who it is; what it does not say must be given."""
     key = f"${{{options.api_key_env}}}" if options.api_key_env else None
-    with ControlClient(options.url, api_key=key) as client:
-        reply = client.ask("GET", "/v1/models")
+    backend = backend_for(options.engine) if options.engine else recognise(options.url, api_key=key)
+    with ControlClient(options.url, backend, api_key=key) as client:
+        reply = client.alive(timeout_s=10.0)
         if not reply.status:
             raise HostError(
                 f"no answer: {reply.body.decode(errors='replace')}",
                 where=options.url,
                 hint="is the server up, and is the port right?",
             )
-        entry = _first_model(reply.json())
-        info = client.server_info() if options.engine in (None, "sglang") else {}
-    engine = options.engine or _engine(entry, info)
-    model = options.model or entry.get("id")
+        facts, names = client.facts(), client.models()
+    model = options.model or (names[0] if names else facts.served_name)
     if not model:
         raise InputError("the server does not name its model", hint="give it with --model")
-    algorithm = info.get("speculative_algorithm")
     return ServerSeen(
         url=options.url,
-        model=str(model),
-        engine=engine,
-        version=info.get("version"),
-        algorithm=str(algorithm) if algorithm else None,
+        model=model,
+        engine=backend.name,
+        speculative=facts.speculative,
+        version=facts.version,
+        algorithm=facts.algorithm,
     )
-
-
-def _first_model(document: dict[str, Any]) -> dict[str, Any]:
-    models = document.get("data")
-    first = models[0] if isinstance(models, list) and models else {}
-    return first if isinstance(first, dict) else {}
-
-
-def _engine(entry: dict[str, Any], info: dict[str, Any]) -> Engine:
-    """Recognise a server by the owner that it gives its models, or by SGLang's /server_info."""
-    owner = str(entry.get("owned_by", ""))
-    if owner == "sglang" or "tp_size" in info or "internal_states" in info:
-        return "sglang"
-    return "vllm" if owner == "vllm" else "openai"

@@ -9,11 +9,11 @@ from typing import Literal
 import msgspec
 
 from specbench import config, planning
-from specbench.backends.sglang import requests
-from specbench.backends.sglang.rules import invalid_reason
+from specbench.backends.backend import Ask
+from specbench.backends.products import backend_for
 from specbench.errors import InputError
 from specbench.model.host import Host
-from specbench.model.load import Dataset, Sampling, Target
+from specbench.model.load import Dataset, Sampling
 from specbench.model.matrix import Cell, Level, Matrix, WorkloadOptions
 from specbench.model.plan import Measured, Plan
 from specbench.recording import (
@@ -79,7 +79,7 @@ def prepare(options: RunOptions) -> Prepared:
         matrix,
         datasets={name: dataset.sha256 for name, dataset in datasets.items()},
         version=version,
-        invalid_reason=invalid_reason,
+        invalid_reason=backend_for(matrix.server.engine).invalid_reason,
     )
     if options.only is not None:
         cells = planning.only(cells, options.only, matrix)
@@ -171,10 +171,10 @@ def _check_prompts(matrix: Matrix, cells: Sequence[Cell], datasets: Mapping[str,
     """Refuse prompts that the API cannot carry before a server is loaded for them."""
     asked = {(workload.api, workload.dataset) for workload in _workloads(matrix, cells)}
     for api, name in sorted(asked):
-        target = Target(url="", model=matrix.model.served_name, api=api)
+        backend = backend_for(matrix.server.engine)
         for prompt in datasets[name].prompts:
             try:
-                requests.request_body(target, Sampling(), prompt)
+                backend.request(Ask(prompt=prompt, sampling=Sampling(), api=api))
             except InputError as error:
                 place = matrix.places.get("workload.api") or matrix.places.get("factors.api")
                 raise InputError(error.what, where=place or matrix.path, hint=error.hint) from None

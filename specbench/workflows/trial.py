@@ -12,7 +12,7 @@ import msgspec
 from specbench import config, planning
 from specbench.analysis.summary import SUMMARY_VERSION, doubts, summarise
 from specbench.backends.client import ControlClient
-from specbench.backends.sglang import identity
+from specbench.backends.products import backend_for
 from specbench.errors import HostError
 from specbench.model.event import RunEvent, TrialFinished, TrialProgress, TrialStarted
 from specbench.model.host import Host
@@ -109,7 +109,11 @@ def drive_job(
     shape = planning.shape(matrix, cell)
     return DriveJob(
         target=Target(
-            url=url, model=matrix.model.served_name, api=workload.api, api_key_env=api_key_env
+            url=url,
+            model=matrix.model.served_name,
+            api=workload.api,
+            engine=matrix.server.engine,
+            api_key_env=api_key_env,
         ),
         prompts_path=str(path),
         sampling=planning.sampling(matrix, cell),
@@ -213,7 +217,7 @@ def _summary(
 ) -> tuple[dict[str, Any], tuple[str, ...]]:  # fmt: skip
     """Compute the summary columns, and everything that a reader should doubt about them."""
     row = summarise(records, report, speculative=block.spec.speculative)
-    row["accept_len_server"] = _server_accept_len(bench.host, service)
+    row["accept_len_server"] = _server_accept_len(bench.host, block, service)
     start = report.start_unix_ns
     gpus = service.gpu_summary(
         (start + report.measured_start_ns) / 1e9, (start + report.measured_end_ns) / 1e9
@@ -295,7 +299,7 @@ def _outcome(row: dict[str, Any], failure: LoadFailure | str) -> tuple[Any, str]
 def _server_doubts(block: Block, trial: Trial, service: "Service") -> tuple[str, ...]:
     """Hold the running server against the cell: a silent cap shows at this concurrency only."""
     concurrency = trial.cell.levels.get("concurrency")
-    found = identity.compare(
+    found = backend_for(block.spec.engine).findings(
         block.spec,
         service.facts.server_info,
         service.facts.model_info,
@@ -304,10 +308,8 @@ def _server_doubts(block: Block, trial: Trial, service: "Service") -> tuple[str,
     return (*service.facts.flags, *(finding.flag for finding in found))
 
 
-def _server_accept_len(host: Host, service: "Service") -> float | None:
+def _server_accept_len(host: Host, block: Block, service: "Service") -> float | None:
     """Read what the server itself reports (lifetime since the flush; kept for reconciliation)."""
-    with ControlClient(service.url, api_key=host.api_key) as client:
-        info = client.server_info()
-    states = info.get("internal_states") or [{}]
-    value = states[0].get("avg_spec_accept_length")
-    return float(value) if isinstance(value, int | float) else None
+    backend = backend_for(block.spec.engine)
+    with ControlClient(service.url, backend, api_key=host.api_key) as client:
+        return client.facts().accept_len

@@ -9,7 +9,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from specbench.backends.client import ControlClient, resolve_secret
+from specbench.backends.products import backend_for
 from specbench.errors import HostError, ServiceError
+
+SGLANG = backend_for("sglang")
 
 
 class Script(BaseHTTPRequestHandler):
@@ -47,7 +50,9 @@ def client(script: type[Script]) -> Iterator[ControlClient]:
     with ThreadingHTTPServer(("127.0.0.1", 0), script) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        with ControlClient(f"http://127.0.0.1:{server.server_port}/", api_key="sesame") as client:
+        with ControlClient(
+            f"http://127.0.0.1:{server.server_port}/", SGLANG, api_key="sesame"
+        ) as client:
             yield client
         server.shutdown()
         thread.join()
@@ -58,13 +63,13 @@ def test_older_names_are_tried_where_the_new_ones_are_missing(
 ) -> None:
     script.answers["/get_server_info"] = (200, json.dumps({"version": "0.5.2"}).encode())
 
-    assert client.server_info() == {"version": "0.5.2"}
+    assert client.info() == {"version": "0.5.2"}
     assert client.model_info() == {}
 
 
 def test_the_api_key_goes_with_every_request(client: ControlClient, script: type[Script]) -> None:
-    client.flush_cache()
-    client.abort_all()
+    client.flush()
+    client.abort()
 
     assert [key for _, key in script.asked] == ["Bearer sesame"] * 2
 
@@ -86,7 +91,7 @@ def test_an_answer_that_is_no_object_is_an_empty_one(
 ) -> None:
     script.answers["/server_info"] = script.answers["/v1/models"] = (200, body)
 
-    assert client.server_info() == {}
+    assert client.info() == {}
     assert client.models() == ()
 
 
@@ -104,9 +109,9 @@ def test_health_follows_the_status(
 def test_a_closed_port_and_a_silent_server_are_told_apart() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
-        with ControlClient(f"http://127.0.0.1:{port}") as client:
+        with ControlClient(f"http://127.0.0.1:{port}", SGLANG) as client:
             assert client.health(timeout_s=0.1) == "silent"
-    with ControlClient(f"http://127.0.0.1:{port}") as client:
+    with ControlClient(f"http://127.0.0.1:{port}", SGLANG) as client:
         assert client.health() == "closed"
 
 
@@ -126,7 +131,7 @@ def test_proxies_of_the_environment_are_ignored(
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
     script.answers["/health"] = (200, b"")
 
-    with ControlClient(client.url) as fresh:
+    with ControlClient(client.url, SGLANG) as fresh:
         assert fresh.health() == "ready"
 
 

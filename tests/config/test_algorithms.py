@@ -46,7 +46,7 @@ def test_equal_budgets_are_equal_numbers_of_drafted_tokens() -> None:
 def test_an_entry_of_a_matrix_changes_flag_by_flag_and_null_takes_away() -> None:
     base = {"a": Algorithm(flags={"x": 1, "y": 2, "z": 3}, since="0.5", description="d")}
 
-    table = extended(base, {"a": Algorithm(flags={"x": 9, "y": None})})
+    table = extended(base, {"a": Algorithm(flags={"x": 9, "y": None})}, "name")
 
     assert table["a"].flags == {"x": 9, "z": 3}
     assert (table["a"].since, table["a"].description) == ("0.5", "d")
@@ -58,7 +58,7 @@ def test_a_new_entry_may_extend_another_in_any_order() -> None:
         "b": Algorithm(extends="a", flags={"y": 2}),
     }
 
-    table = extended({"a": Algorithm(flags={"x": 1}, speculative=False)}, changes)
+    table = extended({"a": Algorithm(flags={"x": 1}, speculative=False)}, changes, "name")
 
     assert table["c"].flags == {"x": 1, "y": 2, "z": 3}
     assert not table["c"].speculative
@@ -73,7 +73,7 @@ def test_a_new_entry_may_extend_another_in_any_order() -> None:
 )
 def test_circles_and_unknown_parents_are_refused(changes: dict[str, Algorithm]) -> None:
     with pytest.raises(InputError):
-        extended({}, changes)
+        extended({}, changes, "name")
 
 
 def test_a_level_of_null_leaves_every_common_flag_to_the_server() -> None:

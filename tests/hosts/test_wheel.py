@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from specbench.hosts.command import Address, Launch
+from specbench.hosts.command import Launch
 from specbench.hosts.state import facts_of
-from specbench.model.host import Host
+from specbench.model.host import Address, Host
 from specbench.remote.local import LocalShell
 from tests.launchers.tinyserve import git
 

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from specbench.backends.client import ControlClient
+from specbench.backends.products import backend_for
 from specbench.errors import HostError, LoadFailed
 from specbench.launchers import launcher_for
 from specbench.model.host import Host
@@ -33,7 +34,7 @@ def stranger(local: Host) -> Iterator[subprocess.Popen[bytes]]:
     server = subprocess.Popen(
         [sys.executable, FAKE_SERVER, "--port", port, *words], stderr=subprocess.DEVNULL
     )
-    with ControlClient(local.url) as client:
+    with ControlClient(local.url, backend_for("")) as client:
         deadline = time.monotonic() + 20
         while client.health() != "ready" and time.monotonic() < deadline:
             time.sleep(0.02)

@@ -4,11 +4,11 @@ import msgspec
 import pytest
 
 from specbench.errors import HostError, InputError
-from specbench.hosts.command import Address, Launch
+from specbench.hosts.command import Launch
 from specbench.launchers import launcher_for
 from specbench.launchers.docker import ContainerLog, cli_of, run_arguments
 from specbench.launchers.launcher import starter_for
-from specbench.model.host import Host
+from specbench.model.host import Address, Host
 from tests.launchers.scripted import ScriptedShell
 
 HOST = Host(

@@ -1,7 +1,8 @@
 """A drop-in says exactly what the launch says, in systemd's own quoting."""
 
-from specbench.hosts.command import Address, Launch
+from specbench.hosts.command import Launch
 from specbench.launchers.systemd.drop_in import quote_word, render_drop_in
+from specbench.model.host import Address
 
 GOLDEN = """\
 # Written by specbench for one launch; removed when the run ends (specbench hosts restore).

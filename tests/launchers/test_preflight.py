@@ -7,8 +7,9 @@ import msgspec
 import pytest
 
 from specbench.errors import LoadFailed
-from specbench.hosts.command import Address, Launch
+from specbench.hosts.command import Launch
 from specbench.launchers.preflight import FlagCheck
+from specbench.model.host import Address
 from tests.launchers.scripted import ScriptedShell
 
 pytestmark = pytest.mark.process

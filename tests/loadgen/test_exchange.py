@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from specbench.backends.products import backend_for
 from specbench.loadgen.hotpath.client_stats import Tally
 from specbench.loadgen.hotpath.exchange import Exchange
 from specbench.loadgen.hotpath.read_log import Turn
@@ -20,7 +21,9 @@ UTF8 = [word("añ", 1), word("语言", 3), word("🙂", 4), finish(), usage(4), 
 
 def exchange(api: Api = "chat") -> Exchange:
     record = RequestRecord(rid="r", prompt_id="p")
-    begun = Exchange(record, b"", api, origin_ns=START, keep_text=True)
+    begun = Exchange(
+        record, b"", backend_for("").reader(api, record, keep_text=True), origin_ns=START
+    )
     begun.intended_ns = begun.written_ns = START
     return begun
 

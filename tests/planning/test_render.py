@@ -1,6 +1,7 @@
 """Laws of rendering levels to a launch."""
 
 from specbench import planning
+from specbench.backends.products import backend_for
 from specbench.config import parse_matrix
 from specbench.model.plan import LaunchSpec
 from tests.planning.matrices import BASE
@@ -114,9 +115,17 @@ def test_arms_never_share_a_server_and_equal_launches_of_an_arm_do() -> None:
     assert spec_of(text, "ar", cuda_graph=None).fingerprint == first.fingerprint
 
 
-def test_the_rules_of_sglang_are_not_asked_for_another_engine() -> None:
-    matrix = parse_matrix(BASE + "server: {engine: vllm}\n")
+def test_every_engine_has_its_own_rules_and_no_bound_of_another() -> None:
+    matrix = parse_matrix(
+        "name: m\nmodel: {path: p, served_name: s}\nserver: {engine: vllm}\n"
+        "factors: {algorithm: [ar, draft_model], draft: d, budget: 3, pp: 2}\n"
+    )
 
-    cells = planning.expand(matrix, invalid_reason=lambda spec, version: "never")
+    cells = planning.expand(matrix, invalid_reason=backend_for("vllm").invalid_reason)
 
-    assert {cell.invalid for cell in cells} == {None}
+    reasons = {cell.algorithm: cell.invalid for cell in cells}
+    flags = dict(planning.launch_spec(matrix, cells[-1]).flags)
+    assert reasons["ar"] is None
+    assert "pipeline" in (reasons["draft_model"] or "")
+    assert "max-running-requests" not in flags
+    assert flags["speculative-config.num_speculative_tokens"] == 3

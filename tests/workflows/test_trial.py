@@ -5,6 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from specbench import planning
+from specbench.backends.backend import Ask
+from specbench.backends.products import backend_for
+from specbench.config.matrix_file import parse_matrix
+from specbench.model.load import Prompt
 from specbench.model.telemetry import GpuSummary, HostSummary
 from specbench.workflows import trial
 from specbench.workflows.prepare import RunOptions, prepare
@@ -119,3 +124,31 @@ def test_power_energy_and_temperature_of_the_trial_are_columns_and_throttling_a_
     assert set(trials["gpu_power_w"]) == {700.0}
     assert set(trials["gpu_temp_c_max"]) == {81.0}
     assert all("thermal" in flags.split(",") for flags in trials["flags"])
+
+
+@pytest.mark.parametrize("engine", ["vllm", "llamacpp", "openai"])
+def test_the_engine_of_a_matrix_reaches_the_requests_that_are_measured(
+    engine: str, tmp_path: Path
+) -> None:
+    matrix = parse_matrix(
+        "name: m\nmodel: {path: p, served_name: s}\n"
+        f"server: {{engine: {engine}}}\nfactors: {{algorithm: ar}}\n"
+    )
+    (cell,) = planning.expand(matrix)
+
+    job = trial.drive_job(
+        matrix,
+        cell,
+        (Prompt(prompt_id="p", text="Hello"),),
+        url="http://127.0.0.1:1",
+        folder=tmp_path,
+        salt="salt",
+        seed=0,
+        api_key_env=None,
+    )
+    ask = Ask(prompt=Prompt(prompt_id="p", text="Hello"), sampling=job.sampling, rid="r")
+    sent = backend_for(job.target.engine).request(ask).body
+
+    assert backend_for(job.target.engine).name == engine
+    assert b"return_spec_tokens_details" not in sent
+    assert b'"rid"' not in sent

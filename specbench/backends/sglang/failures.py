@@ -1,38 +1,12 @@
-"""Why a server failed, read from its last lines: a name, a cause, a hint, the evidence.
+"""Why an SGLang server failed: what its lines mean.
 
-Each pattern was taken from the sources or logs of SGLang 0.4.6 to 0.5.23. A failure usually leaves
-several of them, because the death of one process is reported by its neighbours: the pattern nearest
-to the cause outranks those that only report a death.
+Each pattern was taken from the sources or logs of SGLang 0.4.6 to 0.5.23.
 """
 
 import re
-from collections.abc import Sequence
 
-import msgspec
-
+from specbench.backends.failures import Diagnoser, Pattern
 from specbench.backends.sglang.logs import is_stamped, message_of
-from specbench.model.service import LoadFailure
-
-EVIDENCE_LINES = 12
-"""Lines of evidence kept with a diagnosis."""
-
-
-class Pattern(msgspec.Struct, frozen=True, kw_only=True):
-    """One way to fail.
-
-    `rank` orders patterns found together: 0 names a cause, 1 a symptom near to it, 2 the death of
-    some process. `fatal` says that the line alone settles it; otherwise it matters only once the
-    process has ended. `draws_traceback` says that the exception follows in the next lines.
-    """
-
-    name: str
-    regexp: str
-    cause: str
-    hint: str
-    rank: int = 0
-    fatal: bool = True
-    draws_traceback: bool = False
-
 
 PATTERNS: tuple[Pattern, ...] = (
     Pattern(
@@ -177,8 +151,6 @@ PATTERNS: tuple[Pattern, ...] = (
     ),
 )
 
-_COMPILED = tuple((pattern, re.compile(pattern.regexp)) for pattern in PATTERNS)
-_EXCEPTION = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Timeout)\b")
 # These lines quote what users and the command line said, which may be the text of an error.
 _QUOTES = re.compile(r"^(?:server_args=|Receive: obj=|Finish: obj=|launch_command)")
 _PHASES = (
@@ -191,102 +163,12 @@ _PHASES = (
 )
 
 
-def match(line: str) -> Pattern | None:
-    """Find the pattern that a line shows; None for a healthy line."""
-    _, message = message_of(line)
-    if _QUOTES.match(message):
-        return None
-    return next((pattern for pattern, regexp in _COMPILED if regexp.search(message)), None)
-
-
-def diagnose(
-    lines: Sequence[str], *, exit_status: int | None = None, stop_requested: bool = False
-) -> LoadFailure | None:
-    """Explain a failure by the lines of this one process, oldest first.
-
-    `exit_status` is that of the ended process (minus the signal's number), None while it lives.
-    None means that nothing has failed: no pattern in a living server, or a stop that was asked for,
-    after which SGLang writes lines that look like crashes.
-    """
-    if stop_requested:
-        return None
-    found = [(number, pattern) for number, line in enumerate(lines) if (pattern := match(line))]
-    if exit_status is None:
-        found = [(number, pattern) for number, pattern in found if pattern.fatal]
-    if found:
-        number, pattern = min(found, key=lambda entry: (entry[1].rank, entry[0]))
-        return _explain(lines, number, pattern)
-    return None if exit_status is None else _unknown_end(lines, exit_status)
-
-
-def _explain(lines: Sequence[str], number: int, pattern: Pattern) -> LoadFailure:
-    _, message = message_of(lines[number])
-    exception = _exception_after(lines, number) or _exception_before(lines, number)
-    texts = {
-        "message": message[:300],
-        "exception": exception or message[:300],
-        "phase": _phase_before(lines, number),
-    }
-    cause = pattern.cause.format_map(texts)
-    if pattern.draws_traceback and exception and exception not in cause:
-        cause = f"{cause} ({exception})"
-    return LoadFailure(
-        pattern=pattern.name,
-        cause=cause,
-        hint=pattern.hint,
-        evidence=_around(lines, number, follow=pattern.draws_traceback),
-    )
-
-
-def _unknown_end(lines: Sequence[str], exit_status: int) -> LoadFailure:
-    how = f"exit status {exit_status}" if exit_status >= 0 else f"signal {-exit_status}"
-    exception = _exception_before(lines, len(lines))
-    match exit_status:
-        case -9 | 137:
-            hint = "killed from outside: often the system's OOM killer; see dmesg and free memory"
-        case 127:
-            hint = "the command was not found on the host: correct command or python in hosts.yaml"
-        case 0:
-            hint = "a server must not end by itself: is the command one that stays in front?"
-        case _:
-            hint = "the last lines of server.log tell more"
-    return LoadFailure(
-        pattern="exited",
-        cause=f"the server ended with {how}" + (f": {exception}" if exception else ""),
-        hint=hint,
-        evidence=tuple(lines[-EVIDENCE_LINES:]),
-    )
-
-
-def _exception_after(lines: Sequence[str], number: int) -> str | None:
-    """Find the last exception before the next stamped line: of a chain, the one that got out."""
-    found = None
-    for line in lines[number + 1 : number + 200]:
-        if is_stamped(line):
-            break
-        if _EXCEPTION.match(line):
-            found = line.strip()[:300]
-    return found
-
-
-def _exception_before(lines: Sequence[str], number: int) -> str | None:
-    for line in reversed(lines[max(0, number - 200) : number]):
-        _, message = message_of(line)
-        if _EXCEPTION.match(message):
-            return message[:300]
-    return None
-
-
-def _phase_before(lines: Sequence[str], number: int) -> str:
-    for line in reversed(lines[:number]):
-        for milestone, phrase in _PHASES:
-            if milestone in line:
-                return phrase
-    return ""
-
-
-def _around(lines: Sequence[str], number: int, *, follow: bool) -> tuple[str, ...]:
-    """Keep a few lines before the decisive one, more after it where a traceback follows."""
-    before = 2 if follow else 4
-    start = max(0, number - before)
-    return tuple(line[:1000] for line in lines[start : start + EVIDENCE_LINES])
+DIAGNOSER = Diagnoser(
+    PATTERNS,
+    message_of=lambda line: message_of(line)[1],
+    is_stamped=is_stamped,
+    quotes=_QUOTES,
+    phases=_PHASES,
+)
+match = DIAGNOSER.match
+diagnose = DIAGNOSER.diagnose

@@ -7,8 +7,7 @@ it was given; the rewrites that its sources announce are known here and are no d
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
+from specbench.model.facts import Finding
 from specbench.model.matrix import Level
 from specbench.model.plan import LaunchSpec
 
@@ -46,14 +45,6 @@ _UNCOMPARED = frozenset(
 )
 _SIMULATION = "SGLANG_SIMULATE_ACC_LEN"
 _FORCED_GREEDY = "SGLANG_NGRAM_FORCE_GREEDY_VERIFY"
-
-
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """A doubt about the server. `flag` goes into the rows; `fatal` ones must not be measured."""
-
-    flag: str
-    explanation: str
-    fatal: bool = False
 
 
 def compare(
@@ -101,8 +92,8 @@ def _model(
 def _algorithm(spec: LaunchSpec, server_info: Mapping[str, Any]) -> list[Finding]:
     if "speculative_algorithm" not in server_info:
         return []
-    running = _algorithm_name(server_info["speculative_algorithm"])
-    asked = _algorithm_name(_flags(spec).get("speculative_algorithm"))
+    running = algorithm_name(server_info["speculative_algorithm"])
+    asked = algorithm_name(_flags(spec).get("speculative_algorithm"))
     if not spec.speculative and running is not None:
         explanation = f"the arm {spec.algorithm!r} must not speculate, the server runs {running}"
     elif spec.speculative and running is None:
@@ -141,7 +132,7 @@ def _contamination(spec: LaunchSpec, server_info: Mapping[str, Any]) -> list[Fin
 def exposed_contamination(server_info: Mapping[str, Any]) -> list[Finding]:
     """List what a running server itself says about variables that falsify a measurement."""
     found: list[Finding] = []
-    for state in _states(server_info):
+    for state in states(server_info):
         exposed = state.get("env_vars")
         if isinstance(exposed, Mapping):
             found.extend(contamination_of(exposed))
@@ -172,7 +163,7 @@ def _thresholds(server_info: Mapping[str, Any]) -> list[Finding]:
     found = []
     for name in ("speculative_accept_threshold_single", "speculative_accept_threshold_acc"):
         # A live change is shown by the scheduler's state, not by the arguments of the start.
-        values = [server_info.get(name), *(state.get(name) for state in _states(server_info))]
+        values = [server_info.get(name), *(state.get(name) for state in states(server_info))]
         lossy = [v for v in values if isinstance(v, int | float) and v < 1.0]
         if lossy:
             explanation = f"{name} is {min(lossy):g}: below 1 tokens are accepted that the target "
@@ -197,7 +188,7 @@ def running_requests_limit(server_info: Mapping[str, Any]) -> int | None:
     """
     effective = [
         limit
-        for state in _states(server_info)
+        for state in states(server_info)
         if isinstance(limit := state.get("effective_max_running_requests_per_dp"), int)
     ]
     if effective:
@@ -211,12 +202,13 @@ def _flags(spec: LaunchSpec) -> dict[str, Level]:
     return {_ALIASES.get(name, name): value for name, value in named.items()}
 
 
-def _states(server_info: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    states = server_info.get("internal_states")
-    return [s for s in states if isinstance(s, Mapping)] if isinstance(states, list) else []
+def states(server_info: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the schedulers' states, one a DP rank."""
+    found = server_info.get("internal_states")
+    return [s for s in found if isinstance(s, Mapping)] if isinstance(found, list) else []
 
 
-def _algorithm_name(value: object) -> str | None:
+def algorithm_name(value: object) -> str | None:
     """Upper case; NEXTN is an older name of EAGLE; absent, empty and NONE are one."""
     name = str(value or "NONE").upper()
     return None if name == "NONE" else {"NEXTN": "EAGLE"}.get(name, name)
@@ -228,7 +220,7 @@ def _known_rewrite(name: str, server_info: Mapping[str, Any]) -> bool:
     DFLASH, DSPARK: steps and topk are forced to 1. topk 1: draft tokens become steps + 1. NGRAM:
     topk becomes the breadth of its search, steps follow.
     """
-    algorithm = _algorithm_name(server_info.get("speculative_algorithm"))
+    algorithm = algorithm_name(server_info.get("speculative_algorithm"))
     match name:
         case "speculative_num_steps" | "speculative_eagle_topk":
             return algorithm in {"DFLASH", "DSPARK", "NGRAM"}

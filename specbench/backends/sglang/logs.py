@@ -8,6 +8,7 @@ import re
 
 import msgspec
 
+from specbench.backends.backend import BatchLine, LogEvent, Notice, Ready
 from specbench.model.service import LoadProgress, Phase
 
 _PREFIX = re.compile(
@@ -44,32 +45,6 @@ _NOTICES: tuple[tuple[str, str], ...] = (
     ("streaming_backlog", "Streaming backlog:"),
     ("invalid_tree", "WARNING: invalid eagle tree!!!"),
 )
-
-
-class Notice(msgspec.Struct, frozen=True, kw_only=True):
-    """A line that must be recorded although nothing failed: a silent cap, a greedy fall-back."""
-
-    name: str
-    text: str
-
-
-class Ready(msgspec.Struct, frozen=True, kw_only=True):
-    """The server says that it is ready. A hint only: a server on a stolen port says it too."""
-
-
-class BatchLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A scheduler's report: `values` are its key: value pairs, numbers where they are numbers."""
-
-    kind: str
-    values: dict[str, float | str]
-
-
-LogEvent = LoadProgress | Notice | Ready | BatchLine
-
-
-def split_lines(text: str) -> list[str]:
-    """Split a log at newlines; of a progress bar drawn over itself, keep every state."""
-    return [piece for piece in re.split(r"[\r\n]+", text) if piece]
 
 
 def message_of(line: str) -> tuple[str, str]:

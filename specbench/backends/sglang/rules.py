@@ -9,8 +9,6 @@ for what their pull request says.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from packaging.version import InvalidVersion, Version
-
 from specbench.model.matrix import Level
 from specbench.model.plan import LaunchSpec
 
@@ -95,6 +93,11 @@ def invalid_reason(spec: LaunchSpec, version: str | None = None) -> str | None:
 
 
 def _by_version(version: str | None) -> Callable[[Launch], Iterator[str]]:
+    from packaging.version import (  # noqa: PLC0415 - absent where only load is driven
+        InvalidVersion,
+        Version,
+    )
+
     try:
         installed = Version(version) if version else None
     except InvalidVersion:

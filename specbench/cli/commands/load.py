@@ -30,7 +30,7 @@ def load(
     temperature: Annotated[float, typer.Option(min=0.0, help="0 is greedy.")] = 0.0,
     api: Annotated[Literal["chat", "generate", "completions"], typer.Option()] = "chat",
     engine: Annotated[
-        Literal["sglang", "vllm", "openai"] | None, typer.Option(help="Recognised by default.")
+        str | None, typer.Option(help="The server product; recognised by default.")
     ] = None,
     model: Annotated[str | None, typer.Option(help="Asked of the server by default.")] = None,
     dataset: Annotated[str, typer.Option(help="builtin:NAME or a JSON-lines file.")] = (

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from specbench.backends.sglang.identity import contamination_of
+from specbench.backends.products import contamination_of
 from specbench.errors import HostError
 from specbench.hosts.checks import Check, HostCheck
 from specbench.launchers.systemd.launcher import DROP_IN
@@ -19,7 +19,7 @@ def check_unit(host: Host, shell: Shell) -> Iterator[HostCheck]:
             name="unit",
             state="wrong",
             found="launcher: systemd has no unit",
-            hint="name the unit to run servers in: unit: sglang-bench.service",
+            hint="name the unit to run servers in: unit: server-bench.service",
         )
         return
     unit = Unit(shell, host.unit, user=host.user_unit)

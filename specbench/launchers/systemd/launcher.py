@@ -5,12 +5,11 @@ import json
 import posixpath
 import shlex
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from specbench.backends.sglang.identity import Finding, contamination_of
 from specbench.errors import HostError, InputError, LoadFailed
 from specbench.hosts.command import Launch, address_of, render
 from specbench.hosts.packages import VARIABLE, sees
@@ -41,7 +40,7 @@ class SystemdLauncher:
         if not host.unit:
             raise InputError(
                 f"host {host.name!r} has launcher: systemd and no unit",
-                hint="name the unit to run servers in: unit: sglang-bench.service",
+                hint="name the unit to run servers in: unit: server-bench.service",
             )
         self.host = host
         self._shell = place.shell
@@ -258,11 +257,11 @@ class UnitProcess:
         groups = [str(holder["cgroup"]) for holder in holders if holder.get("cgroup")]
         return any(f"/{self._unit.name}" in group for group in groups) if groups else None
 
-    def contamination(self) -> tuple[Finding, ...]:
-        """Look into the process's real environment: units, drop-ins and files all end there."""
+    def environment(self) -> Mapping[str, str]:
+        """Read the process's real environment: units, drop-ins and files all end there."""
         done = self._unit.as_owner(["cat", f"/proc/{self.pid}/environ"])
         pairs = (text.partition("=") for text in done.stdout.split("\0") if "=" in text)
-        return contamination_of({name: value for name, _, value in pairs if "SGLANG" in name})
+        return {name: value for name, _, value in pairs}
 
     def sees(self, folders: Sequence[str]) -> bool | None:
         """Whether it has the folders on its path, and nothing hides them from the unit."""

@@ -7,7 +7,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from specbench.backends.sglang.requests import PATHS
+from specbench.backends.base_url import base_url
+from specbench.backends.paths import path_of
+from specbench.backends.products import backend_for
 from specbench.errors import HostError, InputError
 from specbench.model.load import Target
 
@@ -52,7 +54,7 @@ def resolve(target: Target, connect_timeout_s: float) -> Endpoint:
 
     Raises InputError for a URL that is none, HostError when nothing can be reached there.
     """
-    split = urlsplit(target.url)
+    split = urlsplit(base_url(target.url))
     try:
         port = split.port
     except ValueError as error:
@@ -68,7 +70,8 @@ def resolve(target: Target, connect_timeout_s: float) -> Endpoint:
     proxy = _proxy(split.scheme, split.hostname) if target.use_proxy else None
     family, address = _reachable(*(proxy or (split.hostname, port)), connect_timeout_s, target.url)
     authority = f"[{split.hostname}]" if ":" in split.hostname else split.hostname
-    path = split.path.rstrip("/") + PATHS[target.api]
+    backend = backend_for(target.engine)
+    path = split.path + path_of(backend.paths, target.api, backend.title)
     absolute = f"http://{authority}:{port}{path}" if proxy and not tls else path
     tunnel = f"CONNECT {authority}:{port} HTTP/1.1\r\nHost: {authority}:{port}\r\n\r\n"
     return Endpoint(

@@ -5,13 +5,14 @@ Framing, events and JSON are looked at when the stream has ended, or in spare ti
 held: the cost of understanding delays no arrival, and memory stays bounded.
 """
 
-from specbench.backends.sglang.replies import ReplyReader, error_message
+from specbench.backends.backend import ReplyReader
+from specbench.backends.replies import error_message
 from specbench.loadgen.hotpath.client_stats import Tally
 from specbench.loadgen.hotpath.http1 import Response, new_response
 from specbench.loadgen.hotpath.read_log import Tape, Turn
 from specbench.loadgen.hotpath.sse import EventSplitter, LineTooLong
 from specbench.loadgen.hotpath.timestamps import Arrivals
-from specbench.model.load import Api, Reason, RequestRecord
+from specbench.model.load import Reason, RequestRecord
 
 BODY_LIMIT = 64 << 20
 END_OF_CHUNKS = b"\r\n0\r\n\r\n"
@@ -56,10 +57,9 @@ class Exchange:
         self,
         record: RequestRecord,
         request: bytes,
-        api: Api,
+        reader: ReplyReader,
         *,
         origin_ns: int,
-        keep_text: bool,
     ) -> None:
         self.record = record
         self.request = request
@@ -79,7 +79,7 @@ class Exchange:
         self.turned_ns: int | None = None
         self._arrivals = Arrivals(origin_ns)
         self._splitter = EventSplitter()
-        self._reader = ReplyReader(api, record, keep_text=keep_text)
+        self._reader = reader
         self._framed = 0
         self._closed = False
         self._ends: list[int] = []

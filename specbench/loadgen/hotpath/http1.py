@@ -1,8 +1,9 @@
 """HTTP/1.1 responses: heads and framing by a well-kept parser, httptools or else h11.
 
 httptools (the parser of uvicorn and Node) is what specbench installs. Where the driver runs by
-itself in an SGLang environment it may be absent; h11, which uvicorn cannot do without, then takes
-its place: about 20 microseconds an event slower, paid after the stream's end, never at arrival.
+itself in the environment of a server it may be absent; h11, which uvicorn cannot do without, then
+takes its place: about 20 microseconds an event slower, paid after the stream's end, never at
+arrival.
 """
 
 from typing import Any, Protocol

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from specbench.backends.sglang.requests import request_body
+from specbench.backends.backend import Ask, Backend
+from specbench.backends.products import backend_for
 from specbench.errors import InputError
 from specbench.loadgen.hotpath.endpoint import Endpoint
 from specbench.loadgen.hotpath.exchange import Exchange
@@ -21,14 +22,14 @@ class Draft(NamedTuple):
 
     record: RequestRecord
     request: bytes
+    backend: Backend
     api: Api
     keep_text: bool
 
     def begin(self, origin_ns: int) -> Exchange:
         """Begin the exchange, with times relative to the drive's start."""
-        return Exchange(
-            self.record, self.request, self.api, origin_ns=origin_ns, keep_text=self.keep_text
-        )
+        reader = self.backend.reader(self.api, self.record, keep_text=self.keep_text)
+        return Exchange(self.record, self.request, reader, origin_ns=origin_ns)
 
 
 class Supply:
@@ -43,6 +44,7 @@ class Supply:
         self, job: DriveJob, share: Share, endpoint: Endpoint, *, drive_id: str, ahead: int
     ) -> None:
         self._job = job
+        self._backend = backend_for(job.target.engine)
         self._share = share
         self._endpoint = endpoint
         self._drive_id = drive_id
@@ -93,11 +95,17 @@ class Supply:
             worker=self._share.index,
         )
         salt = f"{job.salt}.{turn}" if job.salt else ""
-        body = request_body(
-            job.target, job.sampling, prompt, rid=rid, salt=salt, keep_text=job.keep_text
+        ask = Ask(
+            prompt=prompt,
+            sampling=job.sampling,
+            api=job.target.api,
+            model=job.target.model,
+            rid=rid,
+            salt=salt,
+            ids=job.keep_text,
         )
-        request = self._endpoint.request(body, rid)
-        return Draft(record, request, job.target.api, job.keep_text)
+        request = self._endpoint.request(self._backend.request(ask).body, rid)
+        return Draft(record, request, self._backend, job.target.api, job.keep_text)
 
 
 def _cycle(path: Path) -> Iterator[tuple[int, Prompt]]:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pandas as pd
 
+from specbench.backends.recorded import recorded_facts
 from specbench.report import cells
 from specbench.report.checklist.answer import (
     Answer,
     Case,
-    by_block,
     by_flags,
     excluded,
     flagged,
@@ -121,19 +121,14 @@ def not_simulated(case: Case) -> Answer:
 
 def exact_thresholds(case: Case) -> Answer:
     """M12: acceptance thresholds below 1."""
-    names = ("speculative_accept_threshold_single", "speculative_accept_threshold_acc")
-    values = {name: by_block(case.evidence, name) for name in names}
-    low = sorted(
-        {
-            block
-            for of_blocks in values.values()
-            for block, value in of_blocks.items()
-            if isinstance(value, int | float) and value < 1
-        }
-    )
+    said = {
+        block: [value for value in recorded_facts(facts).thresholds if value is not None]
+        for block, facts in case.evidence.blocks.items()
+    }
+    low = sorted(block for block, values in said.items() if values and min(values) < 1)
     if low:
         return found(f"acceptance thresholds below 1 on {listed(low)}: lossy by configuration", low)
-    seen = any(values.values())
+    seen = any(said.values())
     silent = unknown("the servers do not report their acceptance thresholds")
     return by_flags(
         case.evidence, "M12", else_=excluded("acceptance thresholds are 1") if seen else silent

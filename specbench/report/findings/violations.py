@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from specbench.backends.recorded import recorded_facts
 from specbench.report.cells import plain
 from specbench.report.inputs import Evidence
 from specbench.report.numbers import show
@@ -113,8 +114,7 @@ def drafter_of(document: Document, evidence: Evidence) -> tuple[str, Any]:
     server = document.get("server") or {}
     name = str(server.get("speculative_algorithm") or "").upper()
     facts = evidence.blocks.get(str(document.get("block_id"))) or {}
-    path = (facts.get("server_info") or {}).get("speculative_draft_model_path")
-    return DRAFTER.get(name, name), path
+    return DRAFTER.get(name, name), recorded_facts(facts).drafter
 
 
 def clean_chain(document: Document, evidence: Evidence) -> Document | None:

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from specbench.backends.logs import split_lines
 from specbench.backends.sglang.logs import (
     BatchLine,
     LoadTracker,
@@ -11,7 +12,6 @@ from specbench.backends.sglang.logs import (
     Ready,
     message_of,
     read_line,
-    split_lines,
 )
 from specbench.model.service import LoadProgress
 

@@ -10,15 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specbench.backends.sglang.replies import ReplyReader, error_message
+from specbench.backends.backend import ReplyReader
+from specbench.backends.products import backend_for
+from specbench.backends.replies import error_message
 from specbench.model.load import Api, RequestRecord
 
 
 def read(
-    api: Api, events: list[Any], *, one_by_one: bool = False
+    api: Api, events: list[Any], *, one_by_one: bool = False, engine: str = ""
 ) -> tuple[RequestRecord, ReplyReader]:
     record = RequestRecord(rid="r", prompt_id="p")
-    reader = ReplyReader(api, record, keep_text=True)
+    reader = backend_for(engine).reader(api, record, keep_text=True)
     payloads = [each if isinstance(each, bytes) else msgspec.json.encode(each) for each in events]
     stamps = [10 * (number + 1) for number in range(len(payloads))]
     if one_by_one:
@@ -236,7 +238,7 @@ def test_vllm_tells_acceptance_in_its_metrics() -> None:
         b"[DONE]",
     ]
 
-    record, _ = read("completions", events)
+    record, _ = read("completions", events, engine="vllm")
 
     assert (record.spec_verify_ct, record.spec_accepted, record.spec_proposed) == (12, 13, 36)
     assert record.spec_histogram == [5, 4, 0, 3]

@@ -5,9 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from specbench.backends.sglang.requests import request_body
+from specbench.backends.backend import Ask
+from specbench.backends.products import backend_for
 from specbench.errors import InputError
-from specbench.model.load import Api, Prompt, Sampling, Target
+from specbench.model.load import Api, Prompt, Sampling
 
 TEXT = Prompt(prompt_id="p", text="Hello")
 CHAT = Prompt(prompt_id="c", messages=({"role": "user", "content": "Hi"},))
@@ -40,12 +41,8 @@ OPENAI_KEYS = {
 def body(
     api: Api, prompt: Prompt, engine: str = "sglang", sampling: Sampling | None = None, **more: Any
 ) -> dict[str, Any]:
-    target = msgspec.convert(
-        {"url": "http://h", "model": "m", "api": api, "engine": engine}, Target
-    )
-    decoded: dict[str, Any] = msgspec.json.decode(
-        request_body(target, sampling or Sampling(), prompt, **more)
-    )
+    ask = Ask(prompt=prompt, sampling=sampling or Sampling(), api=api, model="m", **more)
+    decoded: dict[str, Any] = msgspec.json.decode(backend_for(engine).request(ask).body)
     return decoded
 
 
@@ -73,7 +70,7 @@ def test_spec_details_are_asked_of_sglang_only() -> None:
 
 
 def test_an_openai_server_gets_openai_keys_only() -> None:
-    sent = body("chat", TEXT, "openai", rid="r", salt="s", keep_text=True)
+    sent = body("chat", TEXT, "openai", rid="r", salt="s", ids=True)
 
     assert set(sent) == OPENAI_KEYS
     assert sent["stream_options"] == {"include_usage": True}

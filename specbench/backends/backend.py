@@ -1,0 +1,254 @@
+"""What a server product is to specbench: one protocol, without input or output.
+
+A backend turns what is asked into a command line or an HTTP request, and answers and log lines into
+typed facts. It opens nothing; `client` sends its requests. Where a product lacks something, the
+method says None.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from specbench.model.facts import Finding, ServerFacts
+from specbench.model.host import Address
+from specbench.model.load import Api, Prompt, Reason, RequestRecord, Sampling
+from specbench.model.matrix import Level
+from specbench.model.plan import LaunchSpec
+from specbench.model.service import LoadFailure, LoadProgress
+
+Verb = Literal[
+    "alive",
+    "health",
+    "info",
+    "model",
+    "models",
+    "version",
+    "metrics",
+    "running",
+    "flush",
+    "abort",
+    "canary",
+    "profile_start",
+    "profile_stop",
+]
+"""What can be asked of a running server beside generation."""
+
+
+class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A request to a server, as a value. `body` is JSON; empty for none.
+
+    `otherwise` is sent where the server has no such endpoint (404 or 405): an older name.
+    """
+
+    path: str
+    method: Literal["GET", "POST"] = "GET"
+    body: bytes = b""
+    timeout_s: float = 10.0
+    otherwise: "HttpRequest | None" = None
+
+
+class Ask(msgspec.Struct, frozen=True, kw_only=True):
+    """One generation request, complete.
+
+    `rid` names it to the server, `salt` keeps its prefix apart from others'. `ids` wants the token
+    ids of the output, `logprobs` their log-probabilities; `bias` adds to logits by token id.
+    """
+
+    prompt: Prompt
+    sampling: Sampling
+    api: Api = "chat"
+    model: str = ""
+    rid: str = ""
+    salt: str = ""
+    stream: bool = True
+    ids: bool = False
+    logprobs: bool = False
+    n: int = 1
+    bias: tuple[tuple[int, float], ...] = ()
+
+
+class Rank(msgspec.Struct, frozen=True, kw_only=True):
+    """One process of a server over several nodes; the ranks meet at ADDRESS:PORT."""
+
+    index: int
+    count: int
+    meeting_point: str
+
+
+class Preflight(msgspec.Struct, frozen=True, kw_only=True):
+    """A program that only parses a command line: exit status 2 says that it is refused."""
+
+    argv: tuple[str, ...]
+    input: bytes
+    env: dict[str, str] = {}
+
+
+class Pin(msgspec.Struct, frozen=True, kw_only=True):
+    """A bound on running requests that every arm is given, since the server would choose its own.
+
+    `why` completes the sentence that tells the user.
+    """
+
+    flag: str
+    at_least: int
+    why: str
+
+
+class Notice(msgspec.Struct, frozen=True, kw_only=True):
+    """A line that must be recorded although nothing failed: a silent cap, a greedy fall-back."""
+
+    name: str
+    text: str
+
+
+class Ready(msgspec.Struct, frozen=True, kw_only=True):
+    """The server says that it is ready. A hint only: a server on a stolen port says it too."""
+
+
+class BatchLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A scheduler's report: `values` are its key: value pairs, numbers where they are numbers."""
+
+    kind: str
+    values: dict[str, float | str]
+
+
+LogEvent = LoadProgress | Notice | Ready | BatchLine
+
+
+class LogReader(Protocol):
+    """Follows the log of one server, line by line."""
+
+    def read(self, line: str) -> LogEvent | None:
+        """Read the next line; None for one that says nothing about loading or measuring."""
+        ...
+
+    def is_fatal(self, line: str) -> bool:
+        """Whether a line alone settles that the server has failed."""
+        ...
+
+
+class ReplyReader(Protocol):
+    """Reads one reply into its record: SSE payloads or a whole body, then `finish`.
+
+    `failure` is the first thing that could not be understood; nothing is read after it. `done` says
+    that the server's own end was seen.
+    """
+
+    record: RequestRecord
+
+    @property
+    def failure(self) -> tuple[Reason, str] | None:
+        """The first thing that could not be understood."""
+        ...
+
+    @property
+    def done(self) -> bool:
+        """Whether the server's own end was seen."""
+        ...
+
+    def events(self, payloads: list[bytes], stamps_ns: list[int]) -> None:
+        """Read SSE payloads in order, each with its arrival."""
+        ...
+
+    def event(self, payload: bytes, stamp_ns: int) -> None:
+        """Read one SSE payload, or a whole reply that came as one JSON document."""
+        ...
+
+    def finish(self) -> None:
+        """Settle counts, hash and chunk times; contradictions become `bad_count`."""
+        ...
+
+
+class Backend(Protocol):
+    """One server product. `paths` are its generation endpoints, by API.
+
+    `speaks` lists what is asked to learn who the server is; `read` says what of each answer is
+    recorded, and all of it together is the `info` of the other methods. `module` is the Python
+    package of the server, None where it is a program of its own. `pin` None: no bound is needed.
+    `name_flag` names a speculative algorithm to the server, `variables` are set in the environment
+    of every launch.
+    """
+
+    name: str
+    title: str
+    paths: Mapping[Api, str]
+    speaks: tuple[Verb, ...]
+    module: str | None
+    pin: Pin | None
+    name_flag: str
+    variables: Mapping[str, str]
+
+    def command(
+        self, spec: LaunchSpec, address: Address, head: Sequence[str]
+    ) -> tuple[str, ...] | None:
+        """Write the command line; `head` replaces its beginning. None: it is never started.
+
+        "{python}" stands for the host's Python.
+        """
+        ...
+
+    def rank_flags(self, rank: Rank) -> tuple[tuple[str, Level], ...] | None:
+        """Give the flags that make a process one rank of many; None: one node only."""
+        ...
+
+    def preflight(self, argv: Sequence[str]) -> Preflight | None:
+        """Give a program that judges a command line; None where it is not the product's own."""
+        ...
+
+    def invalid_reason(self, spec: LaunchSpec, version: str | None = None) -> str | None:
+        """Say in one sentence why a server of that version cannot run a launch, or None."""
+        ...
+
+    def log_reader(self) -> LogReader:
+        """Make a reader for the log of one server."""
+        ...
+
+    def diagnose(
+        self, lines: Sequence[str], *, exit_status: int | None = None
+    ) -> LoadFailure | None:
+        """Explain a failure by the last lines; None where nothing has failed."""
+        ...
+
+    def control(self, verb: Verb, *, model: str = "") -> HttpRequest | None:
+        """Give the request that does something, or None where the product cannot."""
+        ...
+
+    def read(self, verb: Verb, body: bytes) -> dict[str, Any]:
+        """Say what of an answer to one of `speaks` is recorded."""
+        ...
+
+    def recognises(self, models: Mapping[str, Any], info: Mapping[str, Any]) -> bool:
+        """Whether a server with these models, or this answer to `info`, is of this product."""
+        ...
+
+    def facts(self, info: Mapping[str, Any], model: Mapping[str, Any]) -> ServerFacts:
+        """Read the server's own words."""
+        ...
+
+    def findings(
+        self,
+        spec: LaunchSpec,
+        info: Mapping[str, Any],
+        model: Mapping[str, Any],
+        *,
+        concurrency: int | None = None,
+    ) -> tuple[Finding, ...]:
+        """List every way in which the running server differs from what was asked for."""
+        ...
+
+    def contamination(self, environment: Mapping[str, Any]) -> tuple[Finding, ...]:
+        """List the variables of an environment that falsify a measurement."""
+        ...
+
+    def running(self, body: bytes) -> int | None:
+        """Read the number of running requests out of the answer to `running`."""
+        ...
+
+    def request(self, ask: Ask) -> HttpRequest:
+        """Build a generation request. Raises InputError where the API cannot carry it."""
+        ...
+
+    def reader(self, api: Api, record: RequestRecord, *, keep_text: bool) -> ReplyReader:
+        """Make the reader of one reply."""
+        ...

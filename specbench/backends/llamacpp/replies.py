@@ -1,0 +1,33 @@
+"""What llama.cpp's server adds to the replies of the OpenAI API."""
+
+import msgspec
+
+from specbench.backends.openai.replies import Dialect, OpenAiEvent
+from specbench.model.load import RequestRecord
+
+
+class _Timings(msgspec.Struct, gc=False):
+    """Counts of a reply; those of drafts are absent where nothing was drafted. Steps have none."""
+
+    cache_n: int | None = None
+    draft_n: int | None = None
+    draft_n_accepted: int | None = None
+
+
+class _Event(OpenAiEvent, gc=False):
+    timings: _Timings | None = None
+
+
+def _counters(event: _Event, record: RequestRecord) -> None:
+    said = event.timings
+    if said is None:
+        return
+    if record.cached_tokens is None:
+        record.cached_tokens = said.cache_n
+    if said.draft_n is not None:
+        record.spec_steps_of = "uncounted"
+        record.spec_proposed = said.draft_n
+        record.spec_accepted = said.draft_n_accepted
+
+
+DIALECT = Dialect(_Event, _counters)

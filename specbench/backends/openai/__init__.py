@@ -1,0 +1,1 @@
+"""Any server with an OpenAI-compatible API: attached to, never started."""
