@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from specbench import config, planning
-from specbench.analysis.summary import SUMMARY_VERSION, doubts, summarise
+from specbench.analysis.summary import SUMMARY_VERSION, doubts, energy, summarise
 from specbench.backends.client import ControlClient
 from specbench.backends.sglang import identity
 from specbench.errors import HostError
+from specbench.model.columns import names_from
 from specbench.model.event import RunEvent, TrialFinished, TrialProgress, TrialStarted
 from specbench.model.host import Host
 from specbench.model.load import (
@@ -220,8 +221,7 @@ def _summary(
     )
     if gpus is not None:
         row |= {"gpu_power_w": gpus.power_w, "gpu_temp_c_max": gpus.temp_c_max}
-        if gpus.power_w is not None and row.get("tok_s"):
-            row["energy_j_per_token"] = gpus.power_w / row["tok_s"]
+        row |= energy(row)
     host = _host_summary(bench.host, service, report)
     row |= _host_columns(host)
     workload = planning.workload(bench.matrix, trial.cell)
@@ -256,12 +256,8 @@ def _host_columns(host: HostSummary | None) -> dict[str, Any]:
     """Name the columns of a trial that tell of its host; none where nothing was sampled."""
     if host is None or not host.n:
         return {}
-    return {
-        "host_load_1min": host.load_1min,
-        "host_cpu_pct": host.cpu_pct,
-        "host_foreign_cpu_pct": host.foreign_cpu_pct,
-        "host_mem_available_mib": host.mem_available_mib,
-    }
+    said = {f"host_{name}": value for name, value in msgspec.structs.asdict(host).items()}
+    return {name: said[name] for name in names_from("host") if name in said}
 
 
 def read_requests(sink: Path) -> list[RequestRecord]:

@@ -40,6 +40,7 @@ class _MetaInfo(_SpecCounters, gc=False):
     finish_reason: _Finish | str | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    reasoning_tokens: int | None = None
     cached_tokens: int | None = None
     num_retractions: int | None = None
 
@@ -70,10 +71,18 @@ class _PromptDetails(msgspec.Struct, gc=False):
     cached_tokens: int | None = None
 
 
+class _CompletionDetails(msgspec.Struct, gc=False):
+    reasoning_tokens: int | None = None
+
+
 class _Usage(msgspec.Struct, gc=False):
+    """SGLang puts `reasoning_tokens` beside the counts, OpenAI and vLLM inside the details."""
+
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    reasoning_tokens: int | None = None
     prompt_tokens_details: _PromptDetails | None = None
+    completion_tokens_details: _CompletionDetails | None = None
 
 
 class _SglExt(msgspec.Struct, gc=False):
@@ -221,6 +230,7 @@ class ReplyReader:
         record = self.record
         record.prompt_tokens = meta.prompt_tokens
         record.cached_tokens = meta.cached_tokens
+        record.reasoning_tokens = meta.reasoning_tokens
         record.retractions = meta.num_retractions
         if meta.finish_reason is not None:
             self._finished(meta.finish_reason)
@@ -314,6 +324,11 @@ class ReplyReader:
             record.prompt_tokens = usage.prompt_tokens
         if usage.prompt_tokens_details is not None:
             record.cached_tokens = usage.prompt_tokens_details.cached_tokens
+        details = usage.completion_tokens_details
+        if details is not None and details.reasoning_tokens is not None:
+            record.reasoning_tokens = details.reasoning_tokens
+        elif usage.reasoning_tokens is not None:
+            record.reasoning_tokens = usage.reasoning_tokens
 
     def _finished(self, finish: _Finish | str) -> None:
         kind, message = (finish, "") if isinstance(finish, str) else (finish.type, finish.message)
