@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from specbench import config, planning
+from specbench import config
 from specbench.analysis.summary import SUMMARY_VERSION, doubts, energy, summarise
 from specbench.backends.client import ControlClient
 from specbench.backends.sglang import identity
@@ -23,11 +23,12 @@ from specbench.model.load import (
     DriveReport,
     Prompt,
     RequestRecord,
+    Shape,
     Stop,
     Target,
 )
-from specbench.model.matrix import Cell, Matrix, WorkloadOptions
-from specbench.model.plan import Block, Trial
+from specbench.model.matrix import WorkloadOptions
+from specbench.model.plan import Asked, Block, Trial
 from specbench.model.service import LoadFailure
 from specbench.model.telemetry import FOREIGN_PCT, HostSummary
 from specbench.recording import SealedTrial, utc_now
@@ -54,13 +55,13 @@ def measure(
     Raises ServerDied when the server stopped serving; the trial is sealed as failed before.
     """
     yield TrialStarted(trial=trial)
-    workload = planning.workload(bench.matrix, trial.cell)
+    asked = asked_of(trial)
     draft = bench.writer.draft(trial.trial_id)
     sink = draft / "requests.jsonl"
     job = drive_job(
-        bench.matrix,
-        trial.cell,
-        config.shuffle_prompts(bench.datasets[workload.dataset].prompts, trial.seed),
+        asked,
+        config.shuffle_prompts(bench.datasets[asked.workload.dataset].prompts, trial.seed),
+        model=block.spec.served_name,
         url=bench.host.url if drives_remotely(bench.host) else service.url,
         folder=draft,
         salt=trial.trial_id,
@@ -74,7 +75,8 @@ def measure(
     death = failure if isinstance(failure, LoadFailure) else None
     (draft / "prompts.jsonl").unlink(missing_ok=True)
     sealed = _sealed(
-        bench, block, trial, service, client=client, job=job, workload=workload, report=report,
+        bench, block, trial, service, client=client, job=job,
+        workload=asked.workload, report=report,
         failure=failure, sink=sink, started_at=started_at, duration_s=time.monotonic() - clock,
     )  # fmt: skip
     if report is not None and report.interrupted and death is None:
@@ -92,11 +94,18 @@ def measure(
         raise ServerDied(death)
 
 
+def asked_of(trial: Trial) -> Asked:
+    """Give what the planner resolved for a trial; a trial without it is not of this plan."""
+    if trial.asked is None:
+        raise ValueError("only a planned trial is measured")
+    return trial.asked
+
+
 def drive_job(
-    matrix: Matrix,
-    cell: Cell,
+    asked: Asked,
     prompts: Sequence[Prompt],
     *,
+    model: str,
     url: str,
     folder: Path,
     salt: str,
@@ -106,24 +115,21 @@ def drive_job(
     """Write the prompts in their order into `folder`, and say all that the driver must know."""
     path = folder / "prompts.jsonl"
     path.write_bytes(b"\n".join(map(msgspec.json.encode, prompts)) + b"\n")
-    workload = planning.workload(matrix, cell)
-    shape = planning.shape(matrix, cell)
+    workload = asked.workload
     return DriveJob(
-        target=Target(
-            url=url, model=matrix.model.served_name, api=workload.api, api_key_env=api_key_env
-        ),
+        target=Target(url=url, model=model, api=workload.api, api_key_env=api_key_env),
         prompts_path=str(path),
-        sampling=planning.sampling(matrix, cell),
-        shape=shape,
+        sampling=asked.sampling,
+        shape=asked.shape,
         stop=Stop(requests=workload.requests),
-        warmup_requests=_warmup(workload, shape),
+        warmup_requests=_warmup(workload, asked.shape),
         request_timeout_s=workload.request_timeout_s,
         salt=salt,
         seed=seed,
     )
 
 
-def _warmup(workload: WorkloadOptions, shape: object) -> int:
+def _warmup(workload: WorkloadOptions, shape: Shape) -> int:
     """Count the warm-up requests: by default one for every slot of the concurrency."""
     if workload.warmup != "auto":
         return workload.warmup
@@ -224,7 +230,7 @@ def _summary(
         row |= energy(row)
     host = _host_summary(bench.host, service, report)
     row |= _host_columns(host)
-    workload = planning.workload(bench.matrix, trial.cell)
+    workload = asked_of(trial).workload
     n_prompts = len(bench.datasets[workload.dataset].prompts)
     flags = (
         *_server_doubts(block, trial, service),
