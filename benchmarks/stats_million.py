@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from specbench.analysis.compare import compare
-from specbench.recording.tables import TRIAL_COLUMNS
+from specbench.model.columns import TRIAL_COLUMNS
 
 ARMS = {"ar": (1.0, 10.0), "ddtree": (3.5, 14.0)}
 CONCURRENCY = (1, 4, 16, 64, 128)

@@ -13,10 +13,10 @@ import typer
 
 from specbench import config as configuration
 from specbench.cli.main import app
+from specbench.model.columns import COLUMNS
 from specbench.report import plots
 from specbench.report.checklist import PITFALLS
 from specbench.report.flags import FLAGS
-from specbench.report.glossary import COLUMNS, EXTRA_COLUMNS
 
 MARK = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
 
@@ -141,9 +141,14 @@ def _type(spec: dict[str, Any]) -> str:
 
 
 def columns() -> str:
-    """Give the definition of every column of the trials table."""
-    rows = [f"| `{name}` | {_text(text)} |" for name, text in (COLUMNS | EXTRA_COLUMNS).items()]
-    return "\n".join(["| column | definition |", "|---|---|", *rows])
+    """Give every column of the trials table: definition, unit, type, better side, how compared."""
+    rows = [
+        f"| `{one.name}` | {_text(one.meaning)} | {one.unit} | {one.dtype} | {one.better or ''} |"
+        f" {'yes' if one.compared else ''} |"
+        for one in COLUMNS
+    ]
+    head = "| column | definition | unit | type | better | compared |"
+    return "\n".join([head, "|---|---|---|---|---|---|", *rows])
 
 
 def flags() -> str:

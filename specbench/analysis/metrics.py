@@ -1,7 +1,6 @@
 """The metrics that can be compared: direction, noise, and how they pair by prompt."""
 
 import math
-from typing import Literal
 
 import msgspec
 import numpy as np
@@ -10,16 +9,15 @@ import pandas as pd
 from specbench.analysis.decompose import ACCEPTANCE, ACCEPTANCE_TRIAL
 from specbench.analysis.totals import Array, Totals, column, pair
 from specbench.errors import InputError, nearest
+from specbench.model.columns import COLUMNS, Better, Column, Compared, Latency
 from specbench.stats.bootstrap import log_percentile_ratio
 from specbench.stats.effect import Effect
 from specbench.stats.nesting import RESTART, TRIAL, Allowance
 from specbench.stats.ratio import log_ratio_by_prompt
 
-Better = Literal["higher", "lower"]
-
 
 class Metric(msgspec.Struct, frozen=True, kw_only=True):
-    """A numeric column of contract section 6.
+    """A column by which arms are compared (`model.columns`).
 
     `numerator` and `denominator` name sums of `Totals` whose ratio it is (up to the clock), for
     pairing by prompt; a latency percentile names `latency` and `percent` instead; with neither, no
@@ -31,43 +29,32 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
     speed: bool = True
     numerator: str = ""
     denominator: str = ""
-    latency: str = ""
+    latency: Latency | None = None
     percent: float = 50.0
     restart: Allowance = RESTART
     trial: Allowance = TRIAL
 
 
-def _latency(name: str, percent: float) -> Metric:
-    return Metric(name=f"{name}_ms_p{percent:.0f}", better="lower", latency=name, percent=percent)
-
-
-METRICS = {
-    metric.name: metric
-    for metric in (
-        Metric(name="tok_s", better="higher", numerator="tokens", denominator="busy_ns"),
-        Metric(name="tok_s_window", better="higher", numerator="tokens", denominator="busy_ns"),
-        Metric(
-            name="tok_s_user", better="higher", numerator="decode_tokens", denominator="decode_ns"
-        ),
-        Metric(name="step_ms", better="lower", numerator="decode_ns", denominator="steps"),
-        Metric(
-            name="accept_len",
-            better="higher",
-            speed=False,
-            numerator="emitted",
-            denominator="steps",
-            restart=ACCEPTANCE,
-            trial=ACCEPTANCE_TRIAL,
-        ),
-        Metric(
-            name="accept_len_request_mean",
-            better="higher",
-            speed=False,
-            restart=ACCEPTANCE,
-            trial=ACCEPTANCE_TRIAL,
-        ),
-        *(_latency(name, percent) for name in ("ttft", "tpot", "e2e") for percent in (50, 99)),
+def _metric(column: Column, better: Better, compared: Compared) -> Metric:
+    numerator, denominator = compared.ratio or ("", "")
+    accepted = compared.noise == "acceptance"
+    return Metric(
+        name=column.name,
+        better=better,
+        speed=compared.noise == "clock",
+        numerator=numerator,
+        denominator=denominator,
+        latency=None if column.quantity == "chunk_gap_ms" else column.quantity,
+        percent=column.percent,
+        restart=ACCEPTANCE if accepted else RESTART,
+        trial=ACCEPTANCE_TRIAL if accepted else TRIAL,
     )
+
+
+METRICS: dict[str, Metric] = {
+    column.name: _metric(column, column.better, column.compared)
+    for column in COLUMNS
+    if column.compared is not None and column.better is not None
 }
 
 
@@ -95,8 +82,8 @@ def by_prompt(
 
     None where the metric has no such form or nothing was recorded for it.
     """
-    if metric.latency:
-        return _by_percentile(metric, requests, trials)
+    if metric.latency is not None:
+        return _by_percentile(metric, latency_ms(requests, metric.latency), requests, trials)
     if not metric.numerator:
         return None
     steps = totals.steps
@@ -115,11 +102,13 @@ def by_prompt(
 
 
 def _by_percentile(
-    metric: Metric, requests: pd.DataFrame, trials: tuple[frozenset[str], frozenset[str]]
+    metric: Metric,
+    values: Array,
+    requests: pd.DataFrame,
+    trials: tuple[frozenset[str], frozenset[str]],
 ) -> tuple[Effect, Array] | None:
     codes, names = pd.factorize(requests["prompt_id"])
     usable = ((requests["phase"] == "measured") & (requests["status"] == "ok")).to_numpy()
-    values = latency_ms(requests, metric.latency)
     sides = []
     for ids in trials:
         rows = usable & requests["trial_id"].isin(list(ids)).to_numpy() & np.isfinite(values)
@@ -143,21 +132,19 @@ def _prompt_logs(a: tuple[Array, np.ndarray], b: tuple[Array, np.ndarray], promp
     return logs[np.isfinite(logs)]
 
 
-def latency_ms(requests: pd.DataFrame, name: str) -> Array:
+def latency_ms(requests: pd.DataFrame, name: Latency) -> Array:
     """Compute a request's latency as contract section 6 defines it; NaN where not measured."""
 
     def at(column_name: str) -> Array:
         return column(requests, column_name, missing=np.nan)
 
     match name:
-        case "ttft":
-            span = at("first_token_ns") - at("intended_ns")
-        case "e2e":
-            span = at("end_ns") - at("intended_ns")
-        case _:
+        case "ttft_ms":
+            return (at("first_token_ns") - at("intended_ns")) / 1e6
+        case "e2e_ms":
+            return (at("end_ns") - at("intended_ns")) / 1e6
+        case "tpot_ms":
             tokens = at("output_tokens") - at("tokens_in_first_chunk")
             decode = at("last_token_ns") - at("first_token_ns")
-            span = np.where(
-                (tokens > 0) & (decode > 0), decode / np.where(tokens > 0, tokens, 1), np.nan
-            )
-    return span / 1e6
+            known = (tokens > 0) & (decode > 0)
+            return np.where(known, decode / np.where(known, tokens, 1), np.nan) / 1e6

@@ -102,7 +102,6 @@ def _at_load(
     for own, table in tables.items():
         low, high = speeds[own].ratio_interval()
         gpus = gpus_of(blocks.get(str(table["block_id"].iloc[0]), {}))
-        power = _mean(table, "gpu_power_w")
         found.append(
             Choice(
                 configuration=dict(own),
@@ -115,7 +114,7 @@ def _at_load(
                 high=high,
                 tok_s_user=_mean(table, "tok_s_user"),
                 tok_s_gpu=None if gpus is None else speeds[own].ratio / gpus,
-                joule_token=None if power is None else power / speeds[own].ratio,
+                joule_token=_mean(table, "energy_j_per_token"),
                 p_best=best.get(own),
                 on_front=False,
                 doubts=held[own],

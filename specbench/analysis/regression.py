@@ -3,6 +3,7 @@
 from specbench.analysis.comparison import CellComparison, Comparison, Estimate
 from specbench.analysis.decompose import Factor
 from specbench.analysis.gate import Answer, Condition, Range, judge
+from specbench.analysis.metrics import METRICS
 
 
 def regressed(comparison: Comparison, condition: Condition) -> Answer:
@@ -22,7 +23,7 @@ def _figures(comparison: Comparison, cell: CellComparison) -> dict[str, Range | 
     why = cell.decomposition
     this, such = cell.this_workload, cell.such_workloads
     faster_is_more = comparison.better == "higher"
-    is_speed = comparison.metric not in ("accept_len", "accept_len_request_mean")
+    is_speed = METRICS[comparison.metric].speed
     return {
         "ratio": _simultaneous(this),
         "speedup": _speedup(this, more=faster_is_more) if is_speed else None,

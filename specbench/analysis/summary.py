@@ -1,13 +1,14 @@
-"""One trial's requests to the columns of contract section 6: the definitions, in one place."""
+"""One trial's requests to the columns of `model.columns`: the definitions, in one place."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from specbench.model.load import DriveReport, RequestRecord
+from specbench.model.columns import COLUMNS, Quantity
+from specbench.model.load import DriveReport, RequestRecord, ServiceLevels
 
 SUMMARY_VERSION = 2
 """Raised whenever a definition below changes: stored rows of other versions are computed again."""
@@ -27,11 +28,16 @@ Floats = NDArray[np.float64]
 
 
 def summarise(
-    records: Iterable[RequestRecord], report: DriveReport, *, speculative: bool
+    records: Iterable[RequestRecord],
+    report: DriveReport,
+    *,
+    speculative: bool,
+    levels: ServiceLevels | None = None,
 ) -> dict[str, Any]:
-    """Compute the summary columns of one trial; what was not measured is None.
+    """Compute the columns that come from the requests of one trial; what was not measured is None.
 
-    `report` bounds the measured phase and the steady window on the records' clock.
+    `report` bounds the measured phase and the steady window on the records' clock; `levels` are
+    the service levels asked for, if any.
     """
     everything = list(records)
     measured = [record for record in everything if record.phase == "measured"]
@@ -43,12 +49,20 @@ def summarise(
         "client_lag_ms_p99": _client_lag(report),
         **_throughput(everything, measured, report),
         **_latencies(finished),
+        "goodput_rps": _goodput(finished, report, levels),
         **_acceptance(finished, speculative=speculative),
         "prompt_tokens": _total(record.prompt_tokens for record in measured),
         "output_tokens": _total(record.output_tokens for record in measured),
+        "reasoning_tokens": _total(record.reasoning_tokens for record in measured),
         "cached_tokens": _total(record.cached_tokens for record in measured),
         "retractions": _total(record.retractions for record in measured),
     }
+
+
+def energy(row: Mapping[str, Any]) -> dict[str, float]:
+    """Give `energy_j_per_token` where power and speed of a trial were measured, else nothing."""
+    power, speed = row.get("gpu_power_w"), row.get("tok_s")
+    return {"energy_j_per_token": power / speed} if power is not None and speed else {}
 
 
 def doubts(
@@ -158,23 +172,60 @@ def _window_throughput(records: list[RequestRecord], report: DriveReport) -> flo
 
 
 def _latencies(finished: list[RequestRecord]) -> dict[str, float | None]:
-    ttft = np.array(
-        [(r.first_token_ns - r.intended_ns) / MS for r in finished if r.first_token_ns is not None]
-    )
-    e2e = np.array([(r.end_ns - r.intended_ns) / MS for r in finished if r.end_ns is not None])
     tpot = np.array([value for r in finished if (value := tpot_ms(r)) is not None])
-    gaps = [np.diff(np.array(r.chunk_ns)) for r in finished if len(r.chunk_ns) > 1]
-    gap = np.concatenate(gaps) / MS if gaps else np.array([])
+    values: dict[Quantity, Floats] = {
+        "ttft_ms": np.array([value for r in finished if (value := ttft_ms(r)) is not None]),
+        "tpot_ms": tpot,
+        "chunk_gap_ms": _chunk_gaps(finished),
+        "e2e_ms": np.array([value for r in finished if (value := e2e_ms(r)) is not None]),
+    }
+    percentiles = {
+        column.name: _percentile(values[column.quantity], column.percent)
+        for column in COLUMNS
+        if column.quantity is not None
+    }
     return {
         "tok_s_user": float(np.median(1000 / tpot)) if tpot.size else None,
-        "ttft_ms_p50": _percentile(ttft, 50),
-        "ttft_ms_p99": _percentile(ttft, 99),
-        "tpot_ms_p50": _percentile(tpot, 50),
-        "tpot_ms_p99": _percentile(tpot, 99),
-        "chunk_gap_ms_p50": _percentile(gap, 50),
-        "e2e_ms_p50": _percentile(e2e, 50),
-        "e2e_ms_p99": _percentile(e2e, 99),
+        "tpot_n": tpot.size if finished else None,
+        **percentiles,
     }
+
+
+def _chunk_gaps(finished: list[RequestRecord]) -> Floats:
+    gaps = [np.diff(np.array(r.chunk_ns)) for r in finished if len(r.chunk_ns) > 1]
+    return np.concatenate(gaps) / MS if gaps else np.array([])
+
+
+def _goodput(
+    finished: list[RequestRecord], report: DriveReport, levels: ServiceLevels | None
+) -> float | None:
+    """Count requests that met every level asked for over wall time; no latency meets none."""
+    seconds = (report.measured_end_ns - report.measured_start_ns) / 1e9
+    if levels is None or seconds <= 0:
+        return None
+    asked = (
+        (levels.ttft_ms, ttft_ms),
+        (levels.tpot_ms, tpot_ms),
+        (levels.e2e_ms, e2e_ms),
+    )
+    limits = [(limit, latency) for limit, latency in asked if limit is not None]
+    met = sum(all(_within(latency(r), limit) for limit, latency in limits) for r in finished)
+    return met / seconds if limits else None
+
+
+def _within(value: float | None, limit: float) -> bool:
+    return value is not None and value <= limit
+
+
+def ttft_ms(record: RequestRecord) -> float | None:
+    """Milliseconds from the intended send to the first chunk with content or reasoning."""
+    first = record.first_token_ns
+    return None if first is None else (first - record.intended_ns) / MS
+
+
+def e2e_ms(record: RequestRecord) -> float | None:
+    """Milliseconds from the intended send to the end of the stream."""
+    return None if record.end_ns is None else (record.end_ns - record.intended_ns) / MS
 
 
 def tpot_ms(record: RequestRecord) -> float | None:

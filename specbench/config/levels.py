@@ -8,6 +8,7 @@ import msgspec
 
 from specbench.config.document import Entries, Items, Node, Place, Problems, Scalar
 from specbench.config.records import in_words
+from specbench.model.columns import BY_NAME
 from specbench.model.matrix import (
     LOAD_FACTORS,
     REQUEST_FACTORS,
@@ -22,57 +23,9 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _WORDS_OF_EXPRESSIONS = frozenset(
     ("and", "or", "not", "in", "true", "false", "none", "null", "True", "False", "None")
 )
-COLUMNS = frozenset(
-    (
-        "cell_id",
-        "trial_id",
-        "block_id",
-        "host",
-        "replicate",
-        "launch",
-        "order",
-        "started_at",
-        "status",
-        "reason",
-        "n_requests",
-        "n_failed",
-        "concurrency_effective",
-        "client_lag_ms_p99",
-        "tok_s",
-        "tok_s_window",
-        "tok_s_user",
-        "ttft_ms_p50",
-        "ttft_ms_p99",
-        "tpot_ms_p50",
-        "tpot_ms_p99",
-        "chunk_gap_ms_p50",
-        "e2e_ms_p50",
-        "e2e_ms_p99",
-        "accept_len",
-        "accept_len_request_mean",
-        "accept_len_server",
-        "verify_steps",
-        "step_ms",
-        "tokens_per_chunk",
-        "prompt_tokens",
-        "output_tokens",
-        "cached_tokens",
-        "retractions",
-        "gpu_power_w",
-        "gpu_temp_c_max",
-        "energy_j_per_token",
-        "host_load_1min",
-        "host_cpu_pct",
-        "host_foreign_cpu_pct",
-        "host_mem_available_mib",
-        "lossless",
-        "flags",
-        "kind",
-        "seed",
-        "name",
-        "model",
-    )
-)
+RESERVED = frozenset(BY_NAME) | {"kind", "seed", "name", "model"}
+"""Names that mean something else in the results."""
+
 FACTOR_TYPES: dict[str, Any] = {
     field.name: field.type
     for field in msgspec.structs.fields(WorkloadOptions)
@@ -112,7 +65,7 @@ def _check_name(name: str, place: Place, problems: Problems) -> None:
     if not _NAME.fullmatch(name) or name in _WORDS_OF_EXPRESSIONS:
         hint = f"did you mean {re.sub(r'[^A-Za-z0-9_]', '_', name)!r}?" if name else None
         problems.add(f"{name!r:.60} cannot be a factor: letters, digits and _", place, hint)
-    elif name in COLUMNS:
+    elif name in RESERVED:
         problems.add(f"{name!r} is a column of the results, not a factor", place, "rename it")
 
 

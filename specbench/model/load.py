@@ -105,6 +105,14 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True):
     drain_timeout_s: float = 600.0
 
 
+class ServiceLevels(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked of every request, in milliseconds; None asks nothing of that latency."""
+
+    ttft_ms: float | None = None
+    tpot_ms: float | None = None
+    e2e_ms: float | None = None
+
+
 class DriveJob(msgspec.Struct, frozen=True, kw_only=True):
     """One trial's load, complete: it can be written to a file and driven on another machine.
 
@@ -163,7 +171,8 @@ class RequestRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     correlates with logs). `chunk_ns[i]` is the arrival of the i-th event that carried content or
     reasoning and `chunk_tokens[i]` the tokens that it added (from the server's cumulative counts;
     empty where the server gives none). `stamp` says how arrivals were taken.
-    `output_tokens` counts by the server; None where it was not said. The `spec_*` figures are the
+    `output_tokens` counts by the server, of which `reasoning_tokens` were reasoning; None where it
+    was not said. The `spec_*` figures are the
     server's own counters: verify steps, accepted drafts without the bonus, proposed drafts, and
     `spec_histogram[k]` = steps that accepted exactly k drafts. `spec_steps_of` says which steps it
     counts: all that verified, only those that had a draft, or none at all.
@@ -188,6 +197,7 @@ class RequestRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     finish_reason: str | None = None
     prompt_tokens: int | None = None
     output_tokens: int | None = None
+    reasoning_tokens: int | None = None
     cached_tokens: int | None = None
     retractions: int | None = None
     chunk_ns: list[int] = []

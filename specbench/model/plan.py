@@ -4,7 +4,8 @@ from typing import Literal
 
 import msgspec
 
-from specbench.model.matrix import Cell, Level
+from specbench.model.load import Sampling, Shape
+from specbench.model.matrix import Cell, Level, WorkloadOptions
 
 
 class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,13 +30,22 @@ class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
     engine: str = ""
 
 
+class Asked(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What a trial asks of its server: matrix and cell resolved, once, by the planner."""
+
+    workload: WorkloadOptions
+    sampling: Sampling
+    shape: Shape
+
+
 class Trial(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One planned execution of a cell inside a block.
 
     `replicate` counts trials of this cell over all launches from 0; `order` is its place inside
     the block; `seed` drives prompt order and sampling seeds and is the same on every arm. `key`
     stands for the place in the design (levels, host, launch, replicate) whatever the definition
-    behind it; `definition` maps each part of the definition to its hash.
+    behind it; `definition` maps each part of the definition to its hash. `asked` is None in
+    recordings of before it was kept.
     """
 
     trial_id: str
@@ -49,6 +59,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     kind: Literal["timed", "verify"] = "timed"
     key: str = ""
     definition: dict[str, str] = {}
+    asked: Asked | None = None
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from specbench.errors import InputError
 from specbench.expressions.expression import ExpressionError, parse
 from specbench.model.load import Closed, Open, Sampling, Shape
 from specbench.model.matrix import Cell, Level, Matrix, WorkloadOptions
-from specbench.model.plan import LaunchSpec
+from specbench.model.plan import Asked, LaunchSpec
 from specbench.planning.design import Design, Key, Levels, picker
 from specbench.planning.identity import digest, joined
 from specbench.planning.render import InvalidReason, Renderer, engine_of, files_of
@@ -252,9 +252,14 @@ def workload(matrix: Matrix, cell: Cell) -> WorkloadOptions:
     return with_levels(matrix.workload, cell.levels)
 
 
-def sampling(matrix: Matrix, cell: Cell) -> Sampling:
-    """Return the sampling of a cell, every field of it explicit."""
+def asked(matrix: Matrix, cell: Cell) -> Asked:
+    """Resolve everything that a trial of the cell asks of its server."""
     options = workload(matrix, cell)
+    return Asked(workload=options, sampling=_sampling(options), shape=_shape(matrix, cell))
+
+
+def _sampling(options: WorkloadOptions) -> Sampling:
+    """Return the sampling, every field of it explicit."""
     return Sampling(
         temperature=options.temperature,
         top_p=options.top_p,
@@ -265,7 +270,7 @@ def sampling(matrix: Matrix, cell: Cell) -> Sampling:
     )
 
 
-def shape(matrix: Matrix, cell: Cell) -> Shape:
+def _shape(matrix: Matrix, cell: Cell) -> Shape:
     """Return the load of a cell: open at `rate`, within `concurrency` if both are given.
 
     Without either it is closed with one request in flight. A closed loop starts staggered, 20 ms a

@@ -7,8 +7,9 @@ from functools import cache
 from specbench.errors import InputError, nearest
 from specbench.model.host import Host
 from specbench.model.matrix import Cell, Matrix
-from specbench.model.plan import Block, LaunchSpec, Trial
+from specbench.model.plan import Asked, Block, LaunchSpec, Trial
 from specbench.planning.design import Design
+from specbench.planning.expand import asked
 from specbench.planning.identity import digest, joined, seed_of
 from specbench.planning.render import Renderer
 
@@ -145,8 +146,19 @@ def blocks(
 def _block(matrix: Matrix, server: Server, host: str, launch: int, setup: Setup) -> Block:
     block_id = digest("block", server.spec.fingerprint, host, launch, setup.name)
     keyed = sorted(_timed(matrix, server.cells, launch), key=lambda item: item[0])
+    resolved = {cell.cell_id: asked(matrix, cell) for cell in server.cells}
     trials = [
-        _trial(cell, host, block_id, launch, setup, replicate=replicate, order=order, seed=seed)
+        _trial(
+            cell,
+            resolved[cell.cell_id],
+            host,
+            block_id,
+            launch,
+            setup,
+            replicate=replicate,
+            order=order,
+            seed=seed,
+        )
         for order, ((_, seed), replicate, cell) in enumerate(keyed)
     ]
     if matrix.verify is not None and server.spec.speculative and launch == 0:
@@ -180,6 +192,7 @@ def _seed(matrix_seed: int, load: str, workload: str, launch: int, index: int) -
 
 def _trial(
     cell: Cell,
+    resolved: Asked,
     host: str,
     block_id: str,
     launch: int,
@@ -200,6 +213,7 @@ def _trial(
         seed=seed,
         key=_key(cell, host, launch, replicate, "timed"),
         definition=setup.added_to(cell.definition),
+        asked=resolved,
     )
 
 
@@ -219,6 +233,7 @@ def _verification(
         kind="verify",
         key=_key(cell, host, 0, 0, "verify"),
         definition=setup.added_to(cell.definition) | {"verify": depth},
+        asked=asked(matrix, cell),
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from specbench.errors import RecordingError
+from specbench.model.columns import shown_in
 from specbench.model.load import RequestRecord
 from specbench.recording.durable import read_journal
 from specbench.recording.paths import RecordingPaths
@@ -95,7 +96,7 @@ class Recording:
         told = f"<p><b>{escape(self.path.name)}</b>: {len(self.trials)} timed trials</p>"
         if self.trials.empty:
             return told
-        shown = ["status", "tok_s", "accept_len", "lossless", "flags"]
+        shown = [column.name for column in shown_in("notebook")]
         columns = [*self.trials.columns[: self.trials.columns.get_loc("cell_id")], *shown]
         table = self.trials[columns].to_html(
             index=False, max_rows=20, border=0, na_rep="", float_format=lambda value: f"{value:.4g}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pandas as pd
 
+from specbench.model.columns import BY_NAME, COLUMNS, TRIAL_COLUMNS
 from specbench.model.load import RequestRecord
 from specbench.model.plan import Trial
 from specbench.recording.sealed import SealedTrial
@@ -15,44 +16,39 @@ from specbench.recording.sealed import SealedTrial
 if TYPE_CHECKING:
     from specbench.recording.reader import Recording
 
-TRIAL_COLUMNS = (
-    "cell_id", "trial_id", "block_id", "host", "replicate", "order", "started_at", "status",
-    "reason", "n_requests", "n_failed", "concurrency_effective", "client_lag_ms_p99", "tok_s",
-    "tok_s_window", "tok_s_user", "ttft_ms_p50", "ttft_ms_p99", "tpot_ms_p50", "tpot_ms_p99",
-    "chunk_gap_ms_p50", "e2e_ms_p50", "e2e_ms_p99", "accept_len", "accept_len_request_mean",
-    "accept_len_server", "verify_steps", "step_ms", "tokens_per_chunk", "prompt_tokens",
-    "output_tokens", "cached_tokens", "retractions", "gpu_power_w", "gpu_temp_c_max", "lossless",
-    "flags",
-)  # fmt: skip
-"""Columns of contract section 6, in its order, after the factors."""
-
-_TEXT_COLUMNS = frozenset(
-    {"cell_id", "trial_id", "block_id", "host", "started_at", "status", "reason", "lossless"}
-) | {"flags"}
-_COUNT_COLUMNS = ("replicate", "order")
-
 
 def trials_table(recording: "Recording") -> pd.DataFrame:
-    """Build the table of timed trials: every factor under its own name, then TRIAL_COLUMNS.
+    """Build the table of timed trials: every factor under its own name, then `model.columns`.
 
-    A missing measurement is NaN, never 0.
+    A missing measurement is NaN (NA in a column of integers), never 0.
     """
     timed = current_trials(recording.sealed)
     factors = list(dict.fromkeys(name for sealed in timed for name in sealed.trial.cell.levels))
     rows = [_trial_row(recording, sealed) for sealed in timed]
-    extra = list(
-        dict.fromkeys(
-            name
-            for row in rows
-            for name in row
-            if name not in TRIAL_COLUMNS and name not in factors
-        )
-    )
-    table = pd.DataFrame(rows, columns=pd.Index([*factors, *TRIAL_COLUMNS, *extra]))
-    for name in TRIAL_COLUMNS:
-        if name not in _TEXT_COLUMNS and name not in _COUNT_COLUMNS:
-            table[name] = pd.to_numeric(table[name])
+    given = dict.fromkeys(name for row in rows for name in row)
+    extra = [name for name in given if name not in BY_NAME and name not in factors]
+    optional = [c.name for c in COLUMNS if c.optional and c.name in given]
+    table = pd.DataFrame(rows, columns=pd.Index([*factors, *TRIAL_COLUMNS, *optional, *extra]))
+    for name in factors:
+        if _are_integers(row[name] for row in rows if name in row):
+            table[name] = table[name].astype("Int64")
+    return with_types(table)
+
+
+def with_types(table: pd.DataFrame) -> pd.DataFrame:
+    """Give every column of `model.columns` its type: integers stay integers beside blanks."""
+    for column in COLUMNS:
+        if column.name not in table.columns or column.dtype == "text":
+            continue
+        numbers = pd.to_numeric(table[column.name])
+        whole = column.dtype == "integer"
+        table[column.name] = numbers.astype("Int64") if whole else numbers.astype("float64")
     return table
+
+
+def _are_integers(levels: Iterable[object]) -> bool:
+    """Whether a factor has integers alone, beside blanks; a switch is no integer."""
+    return {type(level) for level in levels} - {type(None)} == {int}
 
 
 def requests_table(recording: "Recording") -> pd.DataFrame:
@@ -86,7 +82,7 @@ def write_parquet(table: pd.DataFrame, path: Path) -> None:
 
 
 def _is_missing(value: object) -> bool:
-    return value is None or (isinstance(value, float) and math.isnan(value))
+    return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
 
 
 def _as_text(value: object) -> str | None:

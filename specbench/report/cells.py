@@ -1,11 +1,18 @@
-"""Cells of a trials table: which factors vary, what a cell is called, which control it matches."""
+"""Cells of a trials table: one row each, what varies, what a cell is called, what it matches."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import pandas as pd
 
+from specbench.model.columns import Column, shown_in
+from specbench.report.inputs import Evidence
+
 CONTROL = "ar"
+MEASURED = tuple(column for column in shown_in("cells") if column.dtype != "text")
+"""What was measured, of the columns shown for cells."""
+
 REQUEST_SIDE = (
     "concurrency", "rate", "temperature", "top_p", "top_k", "min_p", "max_tokens", "dataset",
     "ignore_eos", "api",
@@ -20,8 +27,9 @@ def factors_of(trials: pd.DataFrame) -> list[str]:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a level or a measurement is absent (None, NaN or NaT)."""
-    return value is None or value is pd.NaT or (isinstance(value, float) and value != value)  # noqa: PLR0124 - NaN
+    """Whether a level or a measurement is absent (None, NaN, NaT or NA)."""
+    absent = value is None or value is pd.NaT or value is pd.NA
+    return absent or (isinstance(value, float) and value != value)  # noqa: PLR0124 - NaN
 
 
 def plain(value: Any) -> Any:
@@ -151,3 +159,89 @@ def flags_of(values: Iterable[Any]) -> list[str]:
         if isinstance(value, str):
             seen.update(dict.fromkeys(flag for flag in value.split(",") if flag))
     return list(seen)
+
+
+@lru_cache(maxsize=4)
+def cell_rows(evidence: Evidence) -> list[dict[str, Any]]:
+    """Summarise a recording's trials once for all parts of a report; do not change the rows.
+
+    Cells stand by server, then by what was asked of it.
+    """
+    rows = summary_rows(evidence.trials, evidence.control)
+    order = in_order(rows, factors_of(evidence.trials), evidence.control)
+    return [rows[position] for position in order]
+
+
+def summary_rows(trials: pd.DataFrame, control: str = CONTROL) -> list[dict[str, Any]]:
+    """Summarise a trials table: one row a cell, in order of appearance.
+
+    Keys: every factor; `cell_id`; `trials` and `launches` (measured to their end), `failed`
+    (trials that were not); the measured columns of `model.columns` that are shown for cells, each
+    pooled as it says there; `speedup` (of `tok_s` over the control cell that is equal in every
+    factor applying to both; None without one); `lossless`; `flags`. What was not measured is None.
+    Intervals belong to `analysis.compare`, not to this table.
+    """
+    if trials.empty:
+        return []
+    factors = factors_of(trials)
+    rows = [
+        _cell_row(group, factors)
+        for _, group in trials.groupby("cell_id", sort=False, dropna=False)
+    ]
+    controls = [row for row in rows if row.get("algorithm") == control]
+    for row in rows:
+        row["speedup"] = _speedup(row, controls, factors)
+    return rows
+
+
+def _cell_row(group: pd.DataFrame, factors: list[str]) -> dict[str, Any]:
+    good = usable(group)
+    return {
+        **levels_of(group.iloc[0], factors),
+        "cell_id": str(group["cell_id"].iloc[0]),
+        "trials": len(good),
+        "launches": good["block_id"].nunique(),
+        "failed": len(group) - len(good),
+        **{column.name: _pooled(good, column) for column in MEASURED},
+        "speedup": None,
+        "lossless": _worst_verdict(group["lossless"]),
+        "flags": flags_of(group["flags"]),
+    }
+
+
+def _pooled(trials: pd.DataFrame, column: Column) -> float | None:
+    if column.name not in trials.columns:
+        return None
+    if column.pooled == "steps":
+        return _weighted(trials[column.name], trials["verify_steps"])
+    return _mean(trials[column.name])
+
+
+def _weighted(values: pd.Series, weights: pd.Series) -> float | None:
+    known = values.notna() & weights.notna() & (weights > 0)
+    if not known.any():
+        return None
+    return float((values[known] * weights[known]).sum() / weights[known].sum())
+
+
+def _mean(values: pd.Series) -> float | None:
+    known = values.dropna()
+    return float(known.mean()) if len(known) else None
+
+
+def _speedup(
+    row: dict[str, Any], controls: list[dict[str, Any]], factors: list[str]
+) -> float | None:
+    levels = {name: row[name] for name in factors}
+    matched = [c for c in controls if matches_control(levels, {n: c[n] for n in factors})]
+    if len(matched) != 1 or not matched[0]["tok_s"] or row["tok_s"] is None:
+        return None
+    return float(row["tok_s"] / matched[0]["tok_s"])
+
+
+def _worst_verdict(values: pd.Series) -> str | None:
+    seen = {value for value in values if isinstance(value, str)}
+    for name in ("violated", "inconclusive", "untested", "holds"):
+        if name in seen:
+            return name
+    return None

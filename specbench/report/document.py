@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from specbench.model.columns import COLUMNS, Column, shown_in
 from specbench.report import cells
 from specbench.report.figures import Picture
 from specbench.report.findings import compose
@@ -14,16 +15,9 @@ from specbench.report.inputs import Evidence
 from specbench.report.numbers import ABSENT, show, times
 from specbench.report.painting import Painter, painter
 from specbench.report.statements import Findings, Table, count, listed
-from specbench.report.tables import cell_rows
 
-TRIAL_COLUMNS = (
-    ("tok_s", "tok/s"), ("tok_s_user", "tok/s per user"), ("ttft_ms_p50", "TTFT p50 (ms)"),
-    ("tpot_ms_p50", "TPOT p50 (ms)"), ("accept_len", "accept_len"), ("step_ms", "step (ms)"),
-    ("n_requests", "requests"), ("n_failed", "failed"),
-)  # fmt: skip
-
-
-SPEEDS = ("tok_s", "tok_s_user", "speedup")
+SPEEDS = ("speedup", *(column.name for column in COLUMNS if column.is_speed))
+"""What ranks nowhere where the output is wrong."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,17 +90,18 @@ def _extent(evidence: Evidence) -> str:
 
 
 def _cells_table(evidence: Evidence) -> Table:
-    rows = cell_rows(evidence)
+    rows = cells.cell_rows(evidence)
     factors = ["algorithm", *(n for n in cells.varying(evidence.trials) if n != "algorithm")]
     lossy = cells.not_lossless(evidence.trials)
     return Table(
-        heads=(*factors, "trials", "launches", "failed", "tok/s", "tok/s per user", "accept_len",
-               "step (ms)", "speed-up", "lossless", "flags", "cell_id"),
+        heads=(*factors, "trials", "launches", "failed",
+               *(column.heading for column in cells.MEASURED), "speed-up", "lossless",
+               "flags", "cell_id"),
         rows=tuple(
             (
                 *(row.get(name) for name in factors),
-                row["trials"], row["launches"], row["failed"], _measured(row, "tok_s", lossy),
-                _measured(row, "tok_s_user", lossy), show(row["accept_len"]), show(row["step_ms"]),
+                row["trials"], row["launches"], row["failed"],
+                *(_measured(row, column.name, lossy) for column in cells.MEASURED),
                 _measured(row, "speedup", lossy), row["lossless"], ", ".join(row["flags"]),
                 row["cell_id"],
             )
@@ -119,10 +114,19 @@ def _cells_table(evidence: Evidence) -> Table:
 
 def _measured(row: Mapping[Any, Any], name: str, lossy: frozenset[str]) -> str:
     """Write a measurement; a speed of wrong output says so beside the number."""
-    value = cells.plain(row[name])
+    value = cells.plain(row.get(name))
     text = times(value) if name == "speedup" else show(value)
     marked = name in SPEEDS and str(row["cell_id"]) in lossy and text != ABSENT
     return text + cells.NOT_LOSSLESS if marked else text
+
+
+def _told(row: Mapping[Any, Any], column: Column, lossy: frozenset[str]) -> Any:
+    """Write one column of one trial; words stand as they are."""
+    if column.name == "started_at":
+        return _time(row["started_at"])
+    if column.dtype == "text":
+        return cells.plain(row.get(column.name))
+    return _measured(row, column.name, lossy)
 
 
 def _time(started_at: Any) -> str:
@@ -133,19 +137,17 @@ def _trials_table(trials: pd.DataFrame) -> Table:
     factors = ["algorithm", *(n for n in cells.varying(trials) if n != "algorithm")]
     records = trials.to_dict("records")
     lossy = cells.not_lossless(trials)
+    shown = sorted(shown_in("trials"), key=lambda column: column.name == "reason")
     return Table(
-        heads=("trial_id", *factors, "host", "block", "started", "status",
-               *(label for _, label in TRIAL_COLUMNS), "flags", "reason"),
+        heads=("trial_id", *factors, *(column.heading for column in shown)),
         rows=tuple(
             (
                 row["trial_id"],
                 *(cells.plain(row[name]) for name in factors),
-                row["host"], row["block_id"], _time(row["started_at"]), row["status"],
-                *(_measured(row, name, lossy) for name, _ in TRIAL_COLUMNS),
-                cells.plain(row["flags"]), cells.plain(row["reason"]),
+                *(_told(row, column, lossy) for column in shown),
             )
             for row in records
         ),
         caption="All trials, one row each; every column is in tables/trials.csv",
         keys=tuple(str(row["trial_id"]) for row in records),
-    )  # fmt: skip
+    )

@@ -14,6 +14,7 @@ from specbench import config
 from specbench.analysis.gate import Condition, Range, condition, judge
 from specbench.analysis.summary import summarise
 from specbench.errors import HostError, InputError
+from specbench.model.columns import COLUMNS
 from specbench.model.host import Host
 from specbench.model.load import (
     Closed,
@@ -36,10 +37,7 @@ from specbench.workflows.trial import read_requests
 if TYPE_CHECKING:
     from specbench.model.verdict import VerdictDocument
 
-FIGURES = (
-    "tok_s", "tok_s_window", "tok_s_user", "accept_len", "step_ms", "ttft_ms_p50", "ttft_ms_p99",
-    "tpot_ms_p50", "tpot_ms_p99", "e2e_ms_p50", "e2e_ms_p99", "n_failed", "output_tokens",
-)  # fmt: skip
+FIGURES = tuple(column.name for column in COLUMNS if column.gateable)
 """Columns that a condition may name."""
 
 COMMAND_TIMEOUT_S = 1800.0

@@ -4,8 +4,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from specbench.analysis.summary import SUMMARY_VERSION, summarise
+from specbench.analysis.summary import SUMMARY_VERSION, energy, summarise
 from specbench.errors import RecordingError
+from specbench.model.columns import names_from
 from specbench.model.load import RequestRecord
 from specbench.recording import Recording, SealedTrial, find_recordings
 
@@ -33,8 +34,6 @@ def _row(sealed: SealedTrial, records: Iterable[RequestRecord]) -> dict[str, Any
         return {}
     speculative = bool(sealed.server.get("speculative", True))
     measured = summarise(records, sealed.report, speculative=speculative)
-    kept = ("accept_len_server", "gpu_power_w", "gpu_temp_c_max")
-    host = {name: value for name, value in sealed.row.items() if name.startswith("host_")}
-    power, speed = sealed.row.get("gpu_power_w"), measured["tok_s"]
-    energy = {"energy_j_per_token": power / speed} if power is not None and speed else {}
-    return measured | {name: sealed.row.get(name) for name in kept} | energy | host
+    seen_then = names_from("server", "host")
+    row = measured | {name: sealed.row[name] for name in seen_then if name in sealed.row}
+    return row | energy(row)

@@ -9,7 +9,7 @@ from specbench.workflows.recording_open import open_recording
 
 
 class Conclusion(msgspec.Struct, frozen=True, kw_only=True):
-    """What the end of a run shows: `rows` as of `report.tables`, `plots` as paths of files."""
+    """What the end of a run shows: `rows` as of `report.cells`, `plots` as paths of files."""
 
     recording: str
     rows: list[dict[str, Any]]
@@ -19,7 +19,7 @@ class Conclusion(msgspec.Struct, frozen=True, kw_only=True):
 
 def conclude(root: Path) -> Conclusion:
     """Summarise a recording and draw its overview under `report/`."""
-    from specbench.report import cells, plots, tables  # noqa: PLC0415 - only the end pays for them
+    from specbench.report import cells, plots  # noqa: PLC0415 - only the end pays for them
 
     recording = open_recording(root)
     trials = recording.trials
@@ -30,7 +30,7 @@ def conclude(root: Path) -> Conclusion:
         drawn = plots.write_overview(trials, recording.paths.report)
     return Conclusion(
         recording=str(root),
-        rows=_ordered(tables.summary_rows(trials), cells.varying(trials)),
+        rows=_ordered(cells.summary_rows(trials), cells.varying(trials)),
         factors=cells.varying(trials),
         plots=[str(path) for path in drawn],
     )

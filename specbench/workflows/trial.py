@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from specbench import config, planning
-from specbench.analysis.summary import SUMMARY_VERSION, doubts, summarise
+from specbench import config
+from specbench.analysis.summary import SUMMARY_VERSION, doubts, energy, summarise
 from specbench.backends.client import ControlClient
 from specbench.backends.products import backend_for
 from specbench.errors import HostError
+from specbench.model.columns import names_from
 from specbench.model.event import RunEvent, TrialFinished, TrialProgress, TrialStarted
 from specbench.model.host import Host
 from specbench.model.load import (
@@ -22,11 +23,12 @@ from specbench.model.load import (
     DriveReport,
     Prompt,
     RequestRecord,
+    Shape,
     Stop,
     Target,
 )
-from specbench.model.matrix import Cell, Matrix, WorkloadOptions
-from specbench.model.plan import Block, Trial
+from specbench.model.matrix import WorkloadOptions
+from specbench.model.plan import Asked, Block, Trial
 from specbench.model.service import LoadFailure
 from specbench.model.telemetry import FOREIGN_PCT, HostSummary
 from specbench.recording import SealedTrial, utc_now
@@ -53,18 +55,22 @@ def measure(
     Raises ServerDied when the server stopped serving; the trial is sealed as failed before.
     """
     yield TrialStarted(trial=trial)
-    workload = planning.workload(bench.matrix, trial.cell)
+    asked = asked_of(trial)
     draft = bench.writer.draft(trial.trial_id)
     sink = draft / "requests.jsonl"
     job = drive_job(
-        bench.matrix,
-        trial.cell,
-        config.shuffle_prompts(bench.datasets[workload.dataset].prompts, trial.seed),
-        url=bench.host.url if drives_remotely(bench.host) else service.url,
+        asked,
+        config.shuffle_prompts(bench.datasets[asked.workload.dataset].prompts, trial.seed),
+        target=Target(
+            url=bench.host.url if drives_remotely(bench.host) else service.url,
+            model=block.spec.served_name,
+            api=asked.workload.api,
+            engine=block.spec.engine,
+            api_key_env=bench.host.api_key_env,
+        ),
         folder=draft,
         salt=trial.trial_id,
         seed=trial.seed,
-        api_key_env=bench.host.api_key_env,
     )
     service.flush()
     client = client_facts() | {"load_avg_1min": os.getloadavg()[0]} | _placement(bench.host)
@@ -73,7 +79,8 @@ def measure(
     death = failure if isinstance(failure, LoadFailure) else None
     (draft / "prompts.jsonl").unlink(missing_ok=True)
     sealed = _sealed(
-        bench, block, trial, service, client=client, job=job, workload=workload, report=report,
+        bench, block, trial, service, client=client, job=job,
+        workload=asked.workload, report=report,
         failure=failure, sink=sink, started_at=started_at, duration_s=time.monotonic() - clock,
     )  # fmt: skip
     if report is not None and report.interrupted and death is None:
@@ -91,42 +98,40 @@ def measure(
         raise ServerDied(death)
 
 
+def asked_of(trial: Trial) -> Asked:
+    """Give what the planner resolved for a trial; a trial without it is not of this plan."""
+    if trial.asked is None:
+        raise ValueError("only a planned trial is measured")
+    return trial.asked
+
+
 def drive_job(
-    matrix: Matrix,
-    cell: Cell,
+    asked: Asked,
     prompts: Sequence[Prompt],
     *,
-    url: str,
+    target: Target,
     folder: Path,
     salt: str,
     seed: int,
-    api_key_env: str | None,
 ) -> DriveJob:
     """Write the prompts in their order into `folder`, and say all that the driver must know."""
     path = folder / "prompts.jsonl"
     path.write_bytes(b"\n".join(map(msgspec.json.encode, prompts)) + b"\n")
-    workload = planning.workload(matrix, cell)
-    shape = planning.shape(matrix, cell)
+    workload = asked.workload
     return DriveJob(
-        target=Target(
-            url=url,
-            model=matrix.model.served_name,
-            api=workload.api,
-            engine=matrix.server.engine,
-            api_key_env=api_key_env,
-        ),
+        target=target,
         prompts_path=str(path),
-        sampling=planning.sampling(matrix, cell),
-        shape=shape,
+        sampling=asked.sampling,
+        shape=asked.shape,
         stop=Stop(requests=workload.requests),
-        warmup_requests=_warmup(workload, shape),
+        warmup_requests=_warmup(workload, asked.shape),
         request_timeout_s=workload.request_timeout_s,
         salt=salt,
         seed=seed,
     )
 
 
-def _warmup(workload: WorkloadOptions, shape: object) -> int:
+def _warmup(workload: WorkloadOptions, shape: Shape) -> int:
     """Count the warm-up requests: by default one for every slot of the concurrency."""
     if workload.warmup != "auto":
         return workload.warmup
@@ -224,11 +229,10 @@ def _summary(
     )
     if gpus is not None:
         row |= {"gpu_power_w": gpus.power_w, "gpu_temp_c_max": gpus.temp_c_max}
-        if gpus.power_w is not None and row.get("tok_s"):
-            row["energy_j_per_token"] = gpus.power_w / row["tok_s"]
+        row |= energy(row)
     host = _host_summary(bench.host, service, report)
     row |= _host_columns(host)
-    workload = planning.workload(bench.matrix, trial.cell)
+    workload = asked_of(trial).workload
     n_prompts = len(bench.datasets[workload.dataset].prompts)
     flags = (
         *_server_doubts(block, trial, service),
@@ -260,12 +264,8 @@ def _host_columns(host: HostSummary | None) -> dict[str, Any]:
     """Name the columns of a trial that tell of its host; none where nothing was sampled."""
     if host is None or not host.n:
         return {}
-    return {
-        "host_load_1min": host.load_1min,
-        "host_cpu_pct": host.cpu_pct,
-        "host_foreign_cpu_pct": host.foreign_cpu_pct,
-        "host_mem_available_mib": host.mem_available_mib,
-    }
+    said = {f"host_{name}": value for name, value in msgspec.structs.asdict(host).items()}
+    return {name: said[name] for name in names_from("host") if name in said}
 
 
 def read_requests(sink: Path) -> list[RequestRecord]:

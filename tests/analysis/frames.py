@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from specbench.recording.tables import TRIAL_COLUMNS
+from specbench.model.columns import TRIAL_COLUMNS
+from specbench.recording.tables import with_types
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def recording(
                         {name: levels.get(name) for name in factors}
                         | _row(side, trial, block, replicate, concurrency, rows)
                     )
-    table = pd.DataFrame(trials, columns=[*factors, *TRIAL_COLUMNS])
+    table = with_types(pd.DataFrame(trials, columns=[*factors, *TRIAL_COLUMNS]))
     return table, pd.DataFrame(requests), blocks
 
 

@@ -72,7 +72,7 @@ def test_unknown_gpus_and_power_stay_unknown() -> None:
 
 def test_energy_is_power_over_throughput() -> None:
     trials, _, blocks = recording(Side("ar"))
-    trials["gpu_power_w"] = 500.0
+    trials["energy_j_per_token"] = 500.0 / trials["tok_s"]
 
     (choice,) = choices(trials, blocks)
 

@@ -2,8 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specbench.analysis.summary import counters_add_up, doubts, summarise, tpot_ms
-from specbench.model.load import RequestRecord
+from specbench.analysis.summary import counters_add_up, doubts, energy, summarise, tpot_ms
+from specbench.model.columns import BY_NAME, names_from
+from specbench.model.load import RequestRecord, ServiceLevels
 from tests.recording.records import record, report
 
 
@@ -112,3 +113,68 @@ def test_a_server_that_counts_something_else_is_flagged_once_there_are_enough_st
     assert "accept_counters_mismatch" in doubts(
         row | {"verify_steps": 2000}, report(), [], n_prompts=9
     )
+
+
+def test_a_summary_has_every_column_that_comes_from_requests_and_no_other() -> None:
+    row = summarise([record(1)], report(), speculative=True)
+
+    assert set(row) == set(names_from("requests"))
+    integers = {name for name in row if BY_NAME[name].dtype == "integer"}
+    assert all(row[name] is None or isinstance(row[name], int) for name in integers)
+
+
+def test_percentiles_rise_and_stay_between_the_least_and_the_most() -> None:
+    many = [record(number) for number in range(100)]
+    for number, one in enumerate(many):
+        one.first_token_ns = (number + 1) * 1_000_000
+
+    row = summarise(many, report(), speculative=True)
+
+    assert row["ttft_ms_p50"] == pytest.approx(50.5)
+    assert row["ttft_ms_p90"] == pytest.approx(90.1)
+    assert row["ttft_ms_p95"] == pytest.approx(95.05)
+    assert row["ttft_ms_p99"] == pytest.approx(99.01)
+
+
+def test_tpot_n_counts_the_requests_that_have_one() -> None:
+    at_once = record(2)
+    at_once.tokens_in_first_chunk = at_once.output_tokens
+
+    row = summarise([record(1), at_once], report(), speculative=True)
+
+    assert row["tpot_n"] == 1
+
+
+def test_reasoning_tokens_are_added_up_where_the_server_counts_them() -> None:
+    silent, thinking = record(1), record(2)
+    thinking.reasoning_tokens = 5
+
+    assert summarise([silent], report(), speculative=True)["reasoning_tokens"] is None
+    assert summarise([silent, thinking], report(), speculative=True)["reasoning_tokens"] == 5
+
+
+@pytest.mark.parametrize(
+    ("levels", "expected"),
+    [
+        (None, None),
+        (ServiceLevels(), None),
+        (ServiceLevels(ttft_ms=500.0), 2 / 2.0),
+        (ServiceLevels(ttft_ms=499.0), 0.0),
+        (ServiceLevels(tpot_ms=125.0, e2e_ms=1500.0), 1 / 2.0),
+    ],
+)
+def test_goodput_counts_the_requests_that_met_every_level_asked_for(
+    levels: ServiceLevels | None, expected: float | None
+) -> None:
+    at_once = record(2)
+    at_once.tokens_in_first_chunk = at_once.output_tokens
+
+    row = summarise([record(1), at_once], report(), speculative=True, levels=levels)
+
+    assert row["goodput_rps"] == expected
+
+
+def test_energy_is_power_over_throughput_and_nothing_without_power() -> None:
+    assert energy({"gpu_power_w": 500.0, "tok_s": 100.0}) == {"energy_j_per_token": 5.0}
+    assert energy({"gpu_power_w": None, "tok_s": 100.0}) == {}
+    assert energy({"tok_s": 100.0}) == {}

@@ -7,6 +7,8 @@ from types import ModuleType
 
 import pytest
 
+from specbench.model.columns import COLUMNS
+
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted(path for path in DOCS.glob("reference/*.md") if "<!-- generated" in path.read_text())
 
@@ -45,3 +47,9 @@ def test_the_page_of_commands_names_every_command_and_option(hook: ModuleType) -
         for option in (*parameter.opts, *parameter.secondary_opts)
         if option.startswith("-")
     )
+
+
+def test_every_column_of_the_trials_table_stands_in_the_reference(hook: ModuleType) -> None:
+    page = hook.columns()
+
+    assert all(f"| `{column.name}` | " in page for column in COLUMNS)

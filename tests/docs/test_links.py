@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from specbench.recording.tables import TRIAL_COLUMNS
 from specbench.report.checklist import PITFALLS
 from specbench.report.flags import FLAGS
-from specbench.report.glossary import COLUMNS
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -49,10 +47,6 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
 
     assert (answer.returncode, answer.stderr) == (0, "")
     assert "specbench isolate" in (tmp_path / "site/reference/cli/index.html").read_text()
-
-
-def test_every_column_of_the_trials_table_is_defined() -> None:
-    assert tuple(COLUMNS) == TRIAL_COLUMNS
 
 
 def test_every_flag_names_a_mistake_of_the_checklist() -> None:

@@ -241,8 +241,8 @@ def test_the_workload_of_a_cell_takes_its_request_levels() -> None:
     cell = planning.expand(matrix)[0]
 
     assert planning.workload(matrix, cell).max_tokens == 9
-    assert planning.sampling(matrix, cell).top_p == 0.5
-    assert planning.shape(matrix, cell) == Closed(concurrency=16, stagger_s=0.32)
+    assert planning.asked(matrix, cell).sampling.top_p == 0.5
+    assert planning.asked(matrix, cell).shape == Closed(concurrency=16, stagger_s=0.32)
 
 
 @pytest.mark.parametrize(
@@ -257,4 +257,4 @@ def test_the_workload_of_a_cell_takes_its_request_levels() -> None:
 def test_the_shape_of_load(factors: dict[str, tuple[float | None, ...]], shape: object) -> None:
     matrix = matrix_of({"algorithm": ("ar",), **factors})
 
-    assert planning.shape(matrix, planning.expand(matrix)[0]) == shape
+    assert planning.asked(matrix, planning.expand(matrix)[0]).shape == shape

@@ -193,3 +193,22 @@ def test_a_factor_without_effect_is_told() -> None:
     plan = planned(matrix_of({"algorithm": ("ar", "dflash"), "budget": (7,), "topk": (1, 4)}))
 
     assert any("'topk' applies to no cell" in notice for notice in plan.notices)
+
+
+@few
+@given(matrices())
+def test_every_trial_carries_what_its_cell_asks(matrix: Matrix) -> None:
+    plan = planned(matrix)
+
+    assert all(trial.asked == planning.asked(matrix, trial.cell) for trial in plan.trials)
+
+
+def test_ids_are_those_of_earlier_recordings_so_that_they_resume() -> None:
+    factors = {"algorithm": ("ar", "dflash"), "temperature": (0.0,), "concurrency": (4,)}
+
+    plan = planned(matrix_of(factors))
+
+    assert [(trial.cell.cell_id, trial.trial_id) for trial in plan.trials] == [
+        ("4ad2988542ae6098", "a577d70e00fb9cc5"),
+        ("682e0c1b4fdfb136", "9de2f2874584e57a"),
+    ]

@@ -4,14 +4,14 @@ import msgspec
 import pandas as pd
 import pytest
 
+from specbench.model.columns import TRIAL_COLUMNS
 from specbench.recording import Recording, Writer
 from specbench.recording.tables import (
-    TRIAL_COLUMNS,
     current_trials,
     lossless_of,
     write_parquet,
 )
-from tests.recording.records import manifest, measure, sealed
+from tests.recording.records import manifest, measure, sealed, write_requests
 
 
 @pytest.fixture
@@ -97,3 +97,30 @@ def test_only_the_last_trial_of_each_place_in_the_design_is_in_a_table() -> None
         each.trial = msgspec.structs.replace(each.trial, key=key)
 
     assert current_trials([other, second, first]) == [second, other]
+
+
+def test_integers_stay_integers_beside_blanks(tmp_path: Path) -> None:
+    with Writer.create(tmp_path, manifest(), "0" * 8) as writer:
+        for number, budget in ((1, 7), (2, None)):
+            write_requests(writer.draft(f"t{number:03d}"), 1)
+            one = sealed(number)
+            cell = one.trial.cell
+            levels = cell.levels | {"budget": budget, "top_p": 1.0, "cuda_graph": True}
+            one.trial = msgspec.structs.replace(
+                one.trial, cell=msgspec.structs.replace(cell, levels=levels)
+            )
+            one.row = {"n_failed": 3} if budget else {}
+            writer.seal(one)
+    table = Recording(writer.paths.root).trials
+
+    table.to_csv(tmp_path / "trials.csv", index=False)
+    write_parquet(table, tmp_path / "trials.parquet")
+
+    text = pd.read_csv(tmp_path / "trials.csv", dtype=str, keep_default_na=False)
+    assert list(text["budget"]) == ["7", ""]
+    assert list(text["n_failed"]) == ["3", ""]
+    assert list(text["top_p"]) == ["1.0", "1.0"]
+    stored = pd.read_parquet(tmp_path / "trials.parquet", dtype_backend="numpy_nullable").dtypes
+    assert str(stored["budget"]) == "Int64"
+    assert str(stored["n_failed"]) == "Int64"
+    assert str(stored["cuda_graph"]) == "boolean"

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from specbench.recording.tables import TRIAL_COLUMNS
+from specbench.model.columns import TRIAL_COLUMNS
+from specbench.recording.tables import with_types
 from specbench.report.inputs import Evidence
 
 FACTORS = ("algorithm", "budget", "topk", "temperature", "concurrency")
@@ -84,7 +85,8 @@ def trial(
 
 def table(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
     """A trials table in the recording's column order."""
-    return pd.DataFrame(list(rows), columns=pd.Index([*FACTORS, *TRIAL_COLUMNS, "launch"]))
+    content = pd.DataFrame(list(rows), columns=pd.Index([*FACTORS, *TRIAL_COLUMNS, "launch"]))
+    return with_types(content)
 
 
 def grid(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from specbench.report.tables import summary_rows
+from specbench.report.cells import summary_rows
 from tests.report.synthetic import grid, table, trial
 
 

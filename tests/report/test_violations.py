@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from specbench.report.cells import cell_rows
 from specbench.report.document import assemble
 from specbench.report.findings import compose
 from specbench.report.findings.reproduce import launch_words
@@ -12,7 +13,6 @@ from specbench.report.html import render as render_html
 from specbench.report.inputs import Evidence
 from specbench.report.plots import lossless
 from specbench.report.statements import Section, Statement
-from specbench.report.tables import cell_rows
 from tests.report.synthetic import CLAIMS, clean, grid, interleaved, trial, verdict
 
 GREEDY = CLAIMS[0] | {

@@ -5,10 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from specbench import planning
 from specbench.backends.backend import Ask
 from specbench.backends.products import backend_for
-from specbench.config.matrix_file import parse_matrix
 from specbench.model.load import Prompt
 from specbench.model.telemetry import GpuSummary, HostSummary
 from specbench.workflows import trial
@@ -128,27 +126,17 @@ def test_power_energy_and_temperature_of_the_trial_are_columns_and_throttling_a_
 
 @pytest.mark.parametrize("engine", ["vllm", "llamacpp", "openai"])
 def test_the_engine_of_a_matrix_reaches_the_requests_that_are_measured(
-    engine: str, tmp_path: Path
+    engine: str, options: RunOptions
 ) -> None:
-    matrix = parse_matrix(
-        "name: m\nmodel: {path: p, served_name: s}\n"
-        f"server: {{engine: {engine}}}\nfactors: {{algorithm: ar}}\n"
-    )
-    (cell,) = planning.expand(matrix)
+    plain = MATRIX.replace("[ar, dflash]", "ar").replace("  budget: 7\n", "")
+    options.matrix.write_text(f"{plain}server: {{engine: {engine}}}\n")
+    fake = FakeLab()
 
-    job = trial.drive_job(
-        matrix,
-        cell,
-        (Prompt(prompt_id="p", text="Hello"),),
-        url="http://127.0.0.1:1",
-        folder=tmp_path,
-        salt="salt",
-        seed=0,
-        api_key_env=None,
-    )
+    run(options, fake.lab())
+    job = fake.jobs[0]
     ask = Ask(prompt=Prompt(prompt_id="p", text="Hello"), sampling=job.sampling, rid="r")
     sent = backend_for(job.target.engine).request(ask).body
 
-    assert backend_for(job.target.engine).name == engine
+    assert {each.target.engine for each in fake.jobs} == {engine}
     assert b"return_spec_tokens_details" not in sent
     assert b'"rid"' not in sent

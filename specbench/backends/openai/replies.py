@@ -31,12 +31,21 @@ class _PromptDetails(msgspec.Struct, gc=False):
     cached_tokens: int | None = None
 
 
+class _CompletionDetails(msgspec.Struct, gc=False):
+    reasoning_tokens: int | None = None
+
+
 class Usage(msgspec.Struct, gc=False):
-    """Token counts: at the end, or with every event."""
+    """Token counts: at the end, or with every event.
+
+    SGLang puts `reasoning_tokens` beside the counts, OpenAI and vLLM inside the details.
+    """
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    reasoning_tokens: int | None = None
     prompt_tokens_details: _PromptDetails | None = None
+    completion_tokens_details: _CompletionDetails | None = None
 
 
 class OpenAiEvent(msgspec.Struct, gc=False):
@@ -187,6 +196,11 @@ class OpenAiReader(Generic[Event]):
             record.prompt_tokens = usage.prompt_tokens
         if usage.prompt_tokens_details is not None:
             record.cached_tokens = usage.prompt_tokens_details.cached_tokens
+        details = usage.completion_tokens_details
+        if details is not None and details.reasoning_tokens is not None:
+            record.reasoning_tokens = details.reasoning_tokens
+        elif usage.reasoning_tokens is not None:
+            record.reasoning_tokens = usage.reasoning_tokens
 
 
 def _piece(choice: Choice) -> str:

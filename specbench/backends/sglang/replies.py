@@ -35,6 +35,7 @@ class _MetaInfo(_SpecCounters, gc=False):
     finish_reason: _Finish | str | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    reasoning_tokens: int | None = None
     cached_tokens: int | None = None
     num_retractions: int | None = None
 
@@ -146,6 +147,7 @@ class GenerateReader:
         record = self.record
         record.prompt_tokens = meta.prompt_tokens
         record.cached_tokens = meta.cached_tokens
+        record.reasoning_tokens = meta.reasoning_tokens
         record.retractions = meta.num_retractions
         match meta.finish_reason:
             case None:

@@ -9,22 +9,12 @@ from rich.console import Console
 from rich.table import Table
 
 from specbench.errors import InputError
+from specbench.model.columns import shown_in
 from specbench.model.load import DriveProgress
 from specbench.workflows.load import LevelFinished, LevelStarted, LoadEvent, ServerSeen
 from specbench.workflows.self_test import Limit
 
 LOG_WIDTH = 200
-COLUMNS = {
-    "tok_s": "tok_s",
-    "tok_s_window": "window",
-    "tok_s_user": "tok_s_user",
-    "ttft_ms_p50": "ttft p50",
-    "ttft_ms_p99": "p99",
-    "tpot_ms_p50": "tpot p50",
-    "chunk_gap_ms_p50": "chunk gap",
-    "accept_len": "accept_len",
-    "n_failed": "failed",
-}
 
 
 def levels(text: str) -> tuple[int, ...]:
@@ -115,11 +105,12 @@ def _table(done: list[LevelFinished]) -> None:
     console = _output()
     table = Table(box=None, header_style="bold")
     table.add_column("level")
-    for heading in COLUMNS.values():
-        table.add_column(heading, justify="right")
+    columns = shown_in("load")
+    for column in columns:
+        table.add_column(column.heading, justify="right")
     table.add_column("flags")
     for level in done:
-        figures = [_number(level.columns[name]) for name in COLUMNS]
+        figures = [_number(level.columns[column.name]) for column in columns]
         table.add_row(level.name, *figures, " ".join(level.flags))
     console.print(table)
     for level in done:

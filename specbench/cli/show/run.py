@@ -14,6 +14,7 @@ from rich.text import Text
 
 from specbench.cli.show.live import live_display, plain_display
 from specbench.cli.show.plan import duration, plan_lines
+from specbench.model.columns import BY_NAME, of_cells
 from specbench.model.event import RunEvent, RunFinished
 from specbench.planning import explain
 from specbench.workflows.prepare import Prepared
@@ -23,7 +24,8 @@ from specbench.workflows.status import Status
 LOG_WIDTH = 200
 """Columns of a table that does not go to a terminal: wide enough not to be cut."""
 
-COLUMNS = ("trials", "tok_s", "tok_s_user", "accept_len", "step_ms", "speedup", "lossless", "flags")
+LEFT = ("algorithm", "flags")
+"""Columns of words, which start at the left."""
 
 
 def follow(events: Iterable[RunEvent], *, as_json: bool) -> RunFinished:
@@ -81,10 +83,10 @@ def _print_rows(console: Console, conclusion: Conclusion) -> None:
     if not conclusion.rows:
         return
     rows = conclusion.rows
-    shown = [name for name in COLUMNS if any(row.get(name) not in (None, []) for row in rows)]
+    shown = [name for name in of_cells() if any(row.get(name) not in (None, []) for row in rows)]
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in (*conclusion.factors, *shown):
-        table.add_column(name, justify="left" if name in ("algorithm", "flags") else "right")
+        table.add_column(name, justify="left" if name in LEFT else "right")
     for row in rows:
         cells = [_cell(name, row.get(name)) for name in (*conclusion.factors, *shown)]
         table.add_row(*map(Text, cells))
@@ -99,10 +101,8 @@ def _cell(name: str, value: Any) -> str:
             return " ".join(map(str, value))
         case float() if name == "speedup":
             return f"{value:.2f}x"
-        case float() if name in ("tok_s", "tok_s_user"):
-            return f"{value:.0f}"
-        case float() if name in COLUMNS:
-            return f"{value:.2f}"
+        case float() if name in BY_NAME:
+            return f"{value:.{BY_NAME[name].digits}f}"
         case _:
             return str(value)
 

@@ -2,11 +2,11 @@
 
 from specbench.report import cells
 from specbench.report.acceptance import acceptances, by_position
+from specbench.report.cells import cell_rows
 from specbench.report.findings.speed import MAX_SENTENCES
 from specbench.report.inputs import Evidence
 from specbench.report.numbers import between, percent, show
 from specbench.report.statements import Section, Statement, Table, count
-from specbench.report.tables import cell_rows
 
 
 def section(evidence: Evidence) -> Section:

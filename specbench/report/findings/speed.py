@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from specbench.report import cells, flags
+from specbench.report.cells import cell_rows
 from specbench.report.checklist import Item
 from specbench.report.inputs import Evidence
 from specbench.report.numbers import between, show, times
 from specbench.report.speedups import SpeedUp
 from specbench.report.statements import Section, Statement, Table, count, listed
-from specbench.report.tables import cell_rows
 
 MIN_LAUNCHES_NOTE = 2
 MAX_SENTENCES = 24

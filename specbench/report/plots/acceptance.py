@@ -11,9 +11,9 @@ from matplotlib.ticker import MaxNLocator
 
 from specbench.report import cells, theme
 from specbench.report.acceptance import acceptances, by_position
+from specbench.report.cells import cell_rows
 from specbench.report.inputs import Evidence, Source, evidence_of
 from specbench.report.plots.series import Where, by_server, caption_of, chosen
-from specbench.report.tables import cell_rows
 
 
 @theme.themed

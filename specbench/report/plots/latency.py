@@ -1,18 +1,19 @@
 """Plots of latency: the whole distribution, not only two percentiles."""
 
 from collections.abc import Hashable
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from specbench.analysis import metrics
+from specbench.model.columns import Latency
 from specbench.report import cells, theme
 from specbench.report.inputs import Evidence, Source, evidence_of
 from specbench.report.plots.series import Where, caption_of, chosen
 
-Latency = Literal["ttft_ms", "tpot_ms", "e2e_ms"]
-LABELS = {
+LABELS: dict[Latency, str] = {
     "ttft_ms": "time to first token (ms)",
     "tpot_ms": "time per output token (ms)",
     "e2e_ms": "time to the last token (ms)",
@@ -92,17 +93,6 @@ def _shown(good: pd.DataFrame) -> list[dict[Hashable, Any]]:
 
 
 def latency_ms(requests: pd.DataFrame, what: Latency) -> pd.Series:
-    """Give one latency of each measured request that ended well, NaN for the others.
-
-    Definitions of contract section 6: from the intended send; tpot over the tokens after the
-    first chunk.
-    """
+    """Give one latency of each measured request that ended well, NaN for the others."""
     ended = (requests["phase"] == "measured") & (requests["status"] == "ok")
-    first, last = requests["first_token_ns"], requests["last_token_ns"]
-    later = requests["output_tokens"] - requests["tokens_in_first_chunk"]
-    spans = {
-        "ttft_ms": first - requests["intended_ns"],
-        "e2e_ms": requests["end_ns"] - requests["intended_ns"],
-        "tpot_ms": (last - first).where(last > first) / later.where(later > 0),
-    }
-    return (spans[what] / 1e6).where(ended)
+    return pd.Series(metrics.latency_ms(requests, what), index=requests.index).where(ended)
