@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from specbench.analysis import plausibility, stamps
 from specbench.model.load import DriveReport, RequestRecord
 
-SUMMARY_VERSION = 1
+SUMMARY_VERSION = 2
 """Raised whenever a definition below changes: stored rows of other versions are computed again."""
 
 CACHED_SHARE_DOUBT = 0.05
@@ -31,12 +32,14 @@ def summarise(
 ) -> dict[str, Any]:
     """Compute the summary columns of one trial; what was not measured is None.
 
-    `report` bounds the measured phase and the steady window on the records' clock.
+    `report` bounds the measured phase and the steady window on the records' clock. Figures whose
+    own error bound is more than a tenth of them are withheld, and figures that rest on counts
+    which cannot be true: `in_doubt` says which and why, by the flag that stands for it.
     """
     everything = list(records)
     measured = [record for record in everything if record.phase == "measured"]
     finished = [record for record in measured if record.status == "ok"]
-    return {
+    row = {
         "n_requests": len(measured),
         "n_failed": len(measured) - len(finished),
         "concurrency_effective": _concurrency(everything, report),
@@ -45,10 +48,32 @@ def summarise(
         **_latencies(finished),
         **_acceptance(finished, speculative=speculative),
         "prompt_tokens": _total(record.prompt_tokens for record in measured),
-        "output_tokens": _total(record.output_tokens for record in measured),
+        "output_tokens": _counted(measured),
         "cached_tokens": _total(record.cached_tokens for record in measured),
         "retractions": _total(record.retractions for record in measured),
     }
+    return _withheld(row, finished, report, speculative=speculative)
+
+
+def _withheld(
+    row: dict[str, Any],
+    finished: list[RequestRecord],
+    report: DriveReport,
+    *,
+    speculative: bool,
+) -> dict[str, Any]:
+    """Take out of a row what its own evidence cannot carry."""
+    counts, resting = plausibility.untrue(finished, speculative=speculative)
+    row |= {name: None for name in resting if name in row}
+    bounds = stamps.errors(row, finished, report.certificate)
+    times = stamps.in_doubt(row, bounds)
+    row |= dict.fromkeys(times)
+    said = {
+        "counts_in_doubt": "; ".join(counts.values()),
+        "stamps_in_doubt": "; ".join(times.values()),
+    }
+    told = {flag: reason for flag, reason in said.items() if reason}
+    return row | {"in_doubt": told or None}
 
 
 def doubts(
@@ -66,6 +91,7 @@ def doubts(
         "prompts_repeated": row["n_requests"] > n_prompts,
         "no_steady_window": report.window_start_ns is None,
         "interrupted": report.interrupted,
+        **dict.fromkeys(row.get("in_doubt") or (), True),
         "accept_counters_mismatch": not all(map(counters_add_up, records)) or _disagrees(row),
     }
     raised = (name for name, holds in found.items() if holds)
@@ -101,6 +127,13 @@ def _total(values: Iterable[int | None]) -> int | None:
     return sum(known) if known else None
 
 
+def _counted(measured: list[RequestRecord]) -> int | None:
+    """Add the tokens up; None where a reply that came to its end was not counted."""
+    if any(r.status == "ok" and r.output_tokens is None for r in measured):
+        return None
+    return _total(record.output_tokens for record in measured)
+
+
 def _percentile(values: Floats, q: float) -> float | None:
     return float(np.percentile(values, q)) if values.size else None
 
@@ -134,7 +167,7 @@ def _throughput(
 ) -> dict[str, float | None]:
     """Output tokens counted by the server over wall time: the whole run, and the steady window."""
     seconds = (report.measured_end_ns - report.measured_start_ns) / 1e9
-    tokens = _total(record.output_tokens for record in measured)
+    tokens = _counted(measured)
     whole = tokens / seconds if tokens is not None and seconds > 0 else None
     return {"tok_s": whole, "tok_s_window": _window_throughput(everything, report)}
 
@@ -143,6 +176,8 @@ def _window_throughput(records: list[RequestRecord], report: DriveReport) -> flo
     """Tokens that arrived inside the window over its length, of all requests then in flight."""
     start, end = report.window_start_ns, report.window_end_ns
     if start is None or end is None or end <= start:
+        return None
+    if any(r.chunk_ns and not r.chunk_tokens for r in records if r.status == "ok"):
         return None
     arrivals = np.fromiter(chain.from_iterable(r.chunk_ns for r in records), np.int64)
     tokens = np.fromiter(chain.from_iterable(r.chunk_tokens for r in records), np.int64)
@@ -153,6 +188,7 @@ def _window_throughput(records: list[RequestRecord], report: DriveReport) -> flo
 
 
 def _latencies(finished: list[RequestRecord]) -> dict[str, float | None]:
+    """Take percentiles over requests; `tpot_n` of them came in more than one stamp."""
     ttft = np.array(
         [(r.first_token_ns - r.intended_ns) / MS for r in finished if r.first_token_ns is not None]
     )
@@ -162,6 +198,7 @@ def _latencies(finished: list[RequestRecord]) -> dict[str, float | None]:
     gap = np.concatenate(gaps) / MS if gaps else np.array([])
     return {
         "tok_s_user": float(np.median(1000 / tpot)) if tpot.size else None,
+        "tpot_n": int(tpot.size),
         "ttft_ms_p50": _percentile(ttft, 50),
         "ttft_ms_p99": _percentile(ttft, 99),
         "tpot_ms_p50": _percentile(tpot, 50),

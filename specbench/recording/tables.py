@@ -19,10 +19,10 @@ TRIAL_COLUMNS = (
     "cell_id", "trial_id", "block_id", "host", "replicate", "order", "started_at", "status",
     "reason", "n_requests", "n_failed", "concurrency_effective", "client_lag_ms_p99", "tok_s",
     "tok_s_window", "tok_s_user", "ttft_ms_p50", "ttft_ms_p99", "tpot_ms_p50", "tpot_ms_p99",
-    "chunk_gap_ms_p50", "e2e_ms_p50", "e2e_ms_p99", "accept_len", "accept_len_request_mean",
-    "accept_len_server", "verify_steps", "step_ms", "tokens_per_chunk", "prompt_tokens",
-    "output_tokens", "cached_tokens", "retractions", "gpu_power_w", "gpu_temp_c_max", "lossless",
-    "flags",
+    "tpot_n", "chunk_gap_ms_p50", "e2e_ms_p50", "e2e_ms_p99", "accept_len",
+    "accept_len_request_mean", "accept_len_server", "verify_steps", "step_ms", "tokens_per_chunk",
+    "prompt_tokens", "output_tokens", "cached_tokens", "retractions", "gpu_power_w",
+    "gpu_temp_c_max", "lossless", "flags",
 )  # fmt: skip
 """Columns of contract section 6, in its order, after the factors."""
 
@@ -95,9 +95,13 @@ def _as_text(value: object) -> str | None:
 
 def _trial_row(recording: "Recording", sealed: SealedTrial) -> dict[str, Any]:
     trial = sealed.trial
+    row = dict(recording.row_of(sealed))
+    withheld = row.pop("in_doubt", None) or {}
+    told = {"in_doubt": "; ".join(withheld.values())} if withheld else {}
     return {
         **trial.cell.levels,
-        **recording.row_of(sealed),
+        **row,
+        **told,
         "cell_id": trial.cell.cell_id,
         "trial_id": trial.trial_id,
         "block_id": trial.block_id,
@@ -109,7 +113,7 @@ def _trial_row(recording: "Recording", sealed: SealedTrial) -> dict[str, Any]:
         "status": sealed.status,
         "reason": sealed.reason,
         "lossless": lossless_of(trial, sealed, recording.verdicts),
-        "flags": ",".join(sealed.flags),
+        "flags": ",".join(dict.fromkeys((*sealed.flags, *withheld))),
     }
 
 

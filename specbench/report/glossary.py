@@ -22,6 +22,7 @@ COLUMNS: dict[str, str] = {
     "ttft_ms_p99": "the same, 99th percentile, ms",
     "tpot_ms_p50": "(last token - first token) / (n - n in the first chunk), median, ms",
     "tpot_ms_p99": "the same, 99th percentile, ms",
+    "tpot_n": "requests that have a tpot_ms; others came in one chunk or one stamp, or uncounted",
     "chunk_gap_ms_p50": "time between stream chunks, median, ms; no token latency where a chunk"
     " holds several tokens",
     "e2e_ms_p50": "from the intended send to the end of the stream, median, ms",
@@ -44,6 +45,8 @@ COLUMNS: dict[str, str] = {
 }
 
 EXTRA_COLUMNS: dict[str, str] = {
+    "in_doubt": "which figures of the row are withheld, and why: the reasons behind"
+    " `stamps_in_doubt` and `counts_in_doubt`",
     "energy_j_per_token": "gpu_power_w / tok_s: energy of all GPUs of the server for one output"
     " token, joules; a column of recordings in which power was measured",
     "host_load_1min": "highest 1-minute load average of the server's host during the trial",

@@ -168,6 +168,7 @@ class ReplyReader:
             record.first_token_ns = record.chunk_ns[0]
             record.last_token_ns = record.chunk_ns[-1]
         text = self._text()
+        record.text_bytes = len(text.encode("utf-8", "surrogatepass"))
         if text or self._ids:
             record.output_sha256 = _digest(text, self._ids)
         if self._keep_text:

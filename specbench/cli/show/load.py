@@ -21,6 +21,7 @@ COLUMNS = {
     "ttft_ms_p50": "ttft p50",
     "ttft_ms_p99": "p99",
     "tpot_ms_p50": "tpot p50",
+    "tpot_n": "n",
     "chunk_gap_ms_p50": "chunk gap",
     "accept_len": "accept_len",
     "n_failed": "failed",
@@ -123,6 +124,8 @@ def _table(done: list[LevelFinished]) -> None:
         table.add_row(level.name, *figures, " ".join(level.flags))
     console.print(table)
     for level in done:
+        for reason in (level.columns.get("in_doubt") or {}).values():
+            console.print(f"{level.name}: withheld: {reason}", markup=False)
         found = level.certificate
         console.print(
             f"{level.name}: TTFT is right within {_number(found.ttft_error_us)} us, chunk gaps"
