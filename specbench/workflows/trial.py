@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,7 +20,6 @@ from specbench.model.load import (
     Closed,
     DriveJob,
     DriveReport,
-    Prompt,
     RequestRecord,
     Stop,
     Target,
@@ -54,12 +53,13 @@ def measure(
     """
     yield TrialStarted(trial=trial)
     workload = planning.workload(bench.matrix, trial.cell)
+    asked = asked_of(bench, workload)
     draft = bench.writer.draft(trial.trial_id)
     sink = draft / "requests.jsonl"
     job = drive_job(
         bench.matrix,
         trial.cell,
-        config.shuffle_prompts(bench.datasets[workload.dataset].prompts, trial.seed),
+        asked,
         url=bench.host.url if drives_remotely(bench.host) else service.url,
         folder=draft,
         salt=trial.trial_id,
@@ -94,7 +94,7 @@ def measure(
 def drive_job(
     matrix: Matrix,
     cell: Cell,
-    prompts: Sequence[Prompt],
+    asked: config.Asked,
     *,
     url: str,
     folder: Path,
@@ -103,10 +103,11 @@ def drive_job(
     api_key_env: str | None,
 ) -> DriveJob:
     """Write the prompts in their order into `folder`, and say all that the driver must know."""
-    path = folder / "prompts.jsonl"
-    path.write_bytes(b"\n".join(map(msgspec.json.encode, prompts)) + b"\n")
     workload = planning.workload(matrix, cell)
     shape = planning.shape(matrix, cell)
+    warmup = _warmup(workload, shape)
+    path = folder / "prompts.jsonl"
+    own = write_prompts(asked, path, warmup=warmup, seed=seed)
     return DriveJob(
         target=Target(
             url=url, model=matrix.model.served_name, api=workload.api, api_key_env=api_key_env
@@ -114,12 +115,27 @@ def drive_job(
         prompts_path=str(path),
         sampling=planning.sampling(matrix, cell),
         shape=shape,
-        stop=Stop(requests=workload.requests),
-        warmup_requests=_warmup(workload, shape),
+        stop=Stop(requests=asked.requests),
+        warmup_requests=warmup,
+        warmup_prompts=own,
         request_timeout_s=workload.request_timeout_s,
         salt=salt,
         seed=seed,
     )
+
+
+def asked_of(bench: Bench, workload: WorkloadOptions) -> config.Asked:
+    """Give what every trial of a workload asks."""
+    prompts = bench.datasets[workload.dataset].prompts
+    return config.choose_prompts(prompts, workload.requests, workload.seed)
+
+
+def write_prompts(asked: config.Asked, path: Path, *, warmup: int, seed: int) -> int:
+    """Write the prompts of one trial for the driver; gives how many are for warm-up alone."""
+    own = asked.warmup[:warmup]
+    lines = map(msgspec.json.encode, (*own, *asked.in_order(seed)))
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    return len(own)
 
 
 def _warmup(workload: WorkloadOptions, shape: object) -> int:
@@ -225,10 +241,16 @@ def _summary(
     host = _host_summary(bench.host, service, report)
     row |= _host_columns(host)
     workload = planning.workload(bench.matrix, trial.cell)
-    n_prompts = len(bench.datasets[workload.dataset].prompts)
+    shape = planning.shape(bench.matrix, trial.cell)
     flags = (
         *_server_doubts(block, trial, service),
-        *doubts(row, report, records, n_prompts=n_prompts),
+        *doubts(
+            row,
+            report,
+            records,
+            n_prompts=len(asked_of(bench, workload).prompts),
+            slots=shape.concurrency if isinstance(shape, Closed) else None,
+        ),
         *(["thermal"] if gpus is not None and gpus.throttled else []),
         *(["foreign_load"] if host and (host.foreign_cpu_pct or 0.0) > FOREIGN_PCT else []),
         *(["ignore_eos"] if workload.ignore_eos else []),
