@@ -9,6 +9,7 @@ Better = Literal["higher", "lower"]
 Place = Literal["load", "cells", "trials", "notebook"]
 Source = Literal["plan", "outcome", "requests", "server", "host", "energy", "verdict"]
 Latency = Literal["ttft_ms", "tpot_ms", "e2e_ms"]
+Count = Literal["tokens", "acceptance"]
 Quantity = Latency | Literal["chunk_gap_ms"]
 
 PERCENTS = (50, 90, 95, 99)
@@ -38,7 +39,8 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     notebook; the files in `tables/` have every column. `pooled` says how the trials of a cell are
     summarised: their mean, or weighted by their verify steps. `quantity` and `percent` make it a
     percentile over requests. `compared` is None where arms cannot be compared by it. An `optional`
-    column is there only where a trial has something to put in it.
+    column is there only where a trial has something to put in it. `rests_on` names the counts of
+    the server without which the column says nothing: it is empty where they cannot be true.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     percent: float = 50.0
     compared: Compared | None = None
     optional: bool = False
+    rests_on: tuple[Count, ...] = ()
 
     @property
     def heading(self) -> str:
@@ -64,7 +67,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def gateable(self) -> bool:
         """Whether the condition of a probe may name it: the requests alone give its number."""
-        return self.source == "requests"
+        return self.source == "requests" and self.dtype != "text"
 
     @property
     def is_speed(self) -> bool:
@@ -73,7 +76,11 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _percentiles(
-    quantity: Latency, label: str, meaning: str, shown: dict[int, tuple[Place, ...]]
+    quantity: Latency,
+    label: str,
+    meaning: str,
+    shown: dict[int, tuple[Place, ...]],
+    rests_on: tuple[Count, ...] = (),
 ) -> tuple[Column, ...]:
     """Say the percentiles of a latency; those after the first refer to its words."""
     return tuple(
@@ -87,6 +94,7 @@ def _percentiles(
             quantity=quantity,
             percent=percent,
             compared=Compared(),
+            rests_on=rests_on,
         )
         for percent in PERCENTS
     )
@@ -100,8 +108,16 @@ def _text(
     )
 
 
-def _count(name: str, meaning: str, unit: str = "", source: Source = "requests") -> Column:
-    return Column(name=name, meaning=meaning, unit=unit, dtype="integer", source=source)
+def _count(
+    name: str,
+    meaning: str,
+    unit: str = "",
+    source: Source = "requests",
+    rests_on: tuple[Count, ...] = (),
+) -> Column:
+    return Column(
+        name=name, meaning=meaning, unit=unit, dtype="integer", source=source, rests_on=rests_on
+    )
 
 
 _CLOCK_OF_TOKENS = Compared(ratio=("tokens", "busy_ns"))
@@ -154,6 +170,7 @@ COLUMNS: tuple[Column, ...] = (
         show_in=("load", "cells", "trials", "notebook"),
         digits=0,
         compared=_CLOCK_OF_TOKENS,
+        rests_on=("tokens",),
     ),
     Column(
         name="tok_s_window",
@@ -164,6 +181,7 @@ COLUMNS: tuple[Column, ...] = (
         show_in=("load",),
         digits=0,
         compared=_CLOCK_OF_TOKENS,
+        rests_on=("tokens",),
     ),
     Column(
         name="tok_s_user",
@@ -174,6 +192,7 @@ COLUMNS: tuple[Column, ...] = (
         show_in=("load", "cells", "trials"),
         digits=0,
         compared=Compared(ratio=("decode_tokens", "decode_ns")),
+        rests_on=("tokens",),
     ),
     *_percentiles(
         "ttft_ms",
@@ -186,8 +205,15 @@ COLUMNS: tuple[Column, ...] = (
         "TPOT",
         "(last token - first token) / (n - n in the first chunk)",
         {50: ("load", "trials")},
+        ("tokens",),
     ),
-    _count("tpot_n", "requests that have a TPOT; the others came in one chunk or one stamp"),
+    Column(
+        name="tpot_n",
+        meaning="requests that have a TPOT; the others came in one chunk or one stamp",
+        dtype="integer",
+        label="n",
+        show_in=("load",),
+    ),
     Column(
         name="chunk_gap_ms_p50",
         unit="ms",
@@ -215,6 +241,7 @@ COLUMNS: tuple[Column, ...] = (
         show_in=("load", "cells", "trials", "notebook"),
         pooled="steps",
         compared=Compared(noise="acceptance", ratio=("emitted", "steps")),
+        rests_on=("acceptance",),
     ),
     Column(
         name="accept_len_request_mean",
@@ -223,6 +250,7 @@ COLUMNS: tuple[Column, ...] = (
         better="higher",
         pooled="steps",
         compared=Compared(noise="acceptance"),
+        rests_on=("acceptance",),
     ),
     Column(
         name="accept_len_server",
@@ -235,6 +263,7 @@ COLUMNS: tuple[Column, ...] = (
         "verify_steps",
         "verify steps of all measured requests; decode steps for plain decoding",
         "steps",
+        rests_on=("acceptance",),
     ),
     Column(
         name="step_ms",
@@ -245,14 +274,21 @@ COLUMNS: tuple[Column, ...] = (
         show_in=("cells", "trials"),
         pooled="steps",
         compared=Compared(ratio=("decode_ns", "steps")),
+        rests_on=("tokens", "acceptance"),
     ),
     Column(
         name="tokens_per_chunk",
         unit="tokens",
         meaning="output tokens a stream chunk, by the server's counts",
+        rests_on=("tokens",),
     ),
     _count("prompt_tokens", "prompt tokens of all measured requests", "tokens"),
-    _count("output_tokens", "output tokens of all measured requests", "tokens"),
+    _count(
+        "output_tokens",
+        "output tokens of all measured requests",
+        "tokens",
+        rests_on=("tokens",),
+    ),
     _count(
         "reasoning_tokens",
         "the part of the output tokens that the server counted as reasoning; empty where it did"
@@ -292,6 +328,20 @@ COLUMNS: tuple[Column, ...] = (
         " the list of flags",
         "outcome",
         ("cells", "trials", "notebook"),
+    ),
+    Column(
+        name="accept_steps",
+        dtype="text",
+        meaning="`counted` where the server counted every verify step, `derived` where the steps"
+        " follow from its other counts: tokens - 1 - accepted drafts",
+        optional=True,
+    ),
+    Column(
+        name="in_doubt",
+        dtype="text",
+        meaning="which figures of the row are withheld, and why: the reasons behind"
+        " `stamps_in_doubt` and `counts_in_doubt`",
+        optional=True,
     ),
     Column(
         name="launch",
