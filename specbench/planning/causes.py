@@ -168,9 +168,7 @@ def hypotheses(where: Space) -> tuple[Hypothesis, ...]:
     names = where.names
     sizes = [size for size in SIZES if size < 4 or len(names) <= MOST_FOR_FOUR]
     sets = [
-        Hypothesis(kind=SIZES[size], sets=(one,))
-        for size in sizes
-        for one in _sets(where, size)
+        Hypothesis(kind=SIZES[size], sets=(one,)) for size in sizes for one in _sets(where, size)
     ]
     every = [Hypothesis(kind="all", sets=(where.bad,))] if len(names) > max(sizes) else []
     return (
@@ -184,7 +182,7 @@ def hypotheses(where: Space) -> tuple[Hypothesis, ...]:
 
 
 def _sets(where: Space, size: int) -> list[Configuration]:
-    """Sets of factors of which none is there anyway because another one needs it."""
+    """List sets of factors of which none is there anyway because another one needs it."""
     return [
         frozenset(one)
         for one in itertools.combinations(where.names, size)
@@ -194,14 +192,12 @@ def _sets(where: Space, size: int) -> list[Configuration]:
 
 def _redundant(where: Space, factors: Iterable[str]) -> bool:
     needs = where.needs
-    return any(
-        a in needs[b] and b not in needs[a] for a, b in itertools.permutations(factors, 2)
-    )
+    return any(a in needs[b] and b not in needs[a] for a, b in itertools.permutations(factors, 2))
 
 
 def _several(where: Space) -> list[Hypothesis]:
-    """Sets of which each is enough: A or B; for few factors also with a pair, or three singles."""
-    shapes = [(1, 1)]
+    """List sets of which each is enough: A or B; for few factors a pair too, or three singles."""
+    shapes: list[tuple[int, ...]] = [(1, 1)]
     if len(where.names) <= MOST_FOR_RARE:
         shapes += [(1, 2), (2, 2), (1, 1, 1)]
     return [

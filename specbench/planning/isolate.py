@@ -5,9 +5,7 @@ information a minute, every verdict is believed as far as its probes allow, and 
 only when every configuration that its sentence speaks of was itself launched.
 """
 
-import itertools
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -22,11 +20,8 @@ from specbench.planning.causes import (
     Space,
     claims,
     failing,
-    hypotheses,
-    priors,
-    space,
 )
-from specbench.planning.probe_noise import Counts, Noise, noise
+from specbench.planning.probe_noise import Counts, Noise
 from specbench.planning.search_terms import (
     Answer,
     Candidate,
@@ -38,19 +33,14 @@ from specbench.planning.search_terms import (
     Tried,
 )
 
-ENUMERABLE = 12
-"""Up to so many factors every configuration is considered; beyond, a seeded sample of them."""
-
-MOST_CANDIDATES = 40
-
 DECISIVE = 3.0
 """Odds of failing against sound from which a launch with a failed probe counts as failed."""
 
 EARLY = 20.0
 """Odds from which a launch need not be asked further."""
 
-MOST_UNDECIDED = 2
-"""A configuration that could not be decided so often is not launched for a confirmation again."""
+MOST_TRIES = 3
+"""A configuration that did not confirm its sentence in so many launches is left open."""
 
 LEADING = 24
 """So many of the likeliest laws are looked at when a launch is valued as a confirmation."""
@@ -88,19 +78,24 @@ class Search:
         """Probability that a failing configuration comes up sound in some launches."""
         return float(self.joint[:, self.noise.miss > 0].sum() / self.joint.sum())
 
+    @property
+    def explained(self) -> float:
+        """Probability of a law that holds in every launch."""
+        steady = self.joint[:-1, self.noise.miss == 0].sum()
+        return float(steady / self.joint.sum())
+
     def next_probe(self) -> Configuration | Answer:
         """Return the configuration that tells most a minute, or the answer."""
         belief = self.belief
         top = int(belief.argmax())
-        if belief[-1] >= self.options.resigned:
-            return self._answer("catch-all", "no law that the search knows explains the launches")
-        if self.differs >= self.options.resigned:
-            return self._answer(
-                "differs by launch", "the same configuration does not fail in every launch"
-            )
+        if 1 - self.explained >= self.options.resigned:
+            return self._resigned()
         checks = self.checks(self.hypotheses[top])
         sure = belief[top] >= self.options.confidence
         if sure and all(check.confirmed for check in checks):
+            again = self._second_look(checks)
+            if again is not None and len(self.tried) < self.options.most_launches:
+                return again
             return self._answer("confirmed", "every configuration it speaks of was launched")
         if len(self.tried) >= self.options.most_launches:
             return self._answer("bound", "the bound on launches is reached")
@@ -134,7 +129,7 @@ class Search:
             self.noise.when_sound(counts),
         )
         joint = self.joint * likely
-        before, now = self._catch_all(), after._catch_all()
+        before, now = self.catch_all(), after.catch_all()
         joint[-1] = self.joint[-1] * now.likelihood / before.likelihood
         return replace(after, joint=joint)
 
@@ -174,23 +169,47 @@ class Search:
             for claim in claims(law, self.space)
         )
 
+    def _said(self, configuration: Configuration) -> list[ProbeVerdict]:
+        return [tried.verdict for tried in self.tried if tried.configuration == configuration]
+
     def _confirmed(self, claim: Claim) -> bool | None:
-        wanted: ProbeVerdict = "fails" if claim.fails else "passes"
-        said = {
-            tried.verdict
-            for tried in self.tried
-            if tried.configuration == claim.configuration and tried.verdict != "inconclusive"
-        }
+        """Whether it came out so; one failure is proof where probes pass now and then."""
+        said = set(self._said(claim.configuration)) - {"inconclusive"}
         if claim.configuration == self.space.bad:
             said.add("fails")
-        return said == {wanted} if said else None
+        return ("fails" in said) == claim.fails if said else None
+
+    def _second_look(self, checks: Sequence[Checked]) -> Configuration | None:
+        """Give a configuration of the answer to launch again: it must come out as before."""
+        mine = [frozenset(check.bad) for check in checks]
+        repeated = len(self.tried) - len({t.configuration for t in self.tried})
+        if repeated >= self.options.second_looks:
+            return None
+        gain = self._information(mine)
+        return mine[int(gain.argmax())]
+
+    def _resigned(self) -> Answer:
+        """Leave it open because no law that holds in every launch explains what was seen."""
+        twice = {t.configuration for t in self.tried}
+        split = [c for c in twice if {"fails", "passes"} <= set(self._said(c))]
+        if split:
+            several = " and ".join(shown(c) for c in sorted(split, key=sorted))
+            return self._answer(
+                "differs by launch", f"{several} failed in one launch and passed in another"
+            )
+        return self._answer(
+            "catch-all",
+            "no law known to the search explains the launches, unless what fails differs by launch",
+        )
 
     def _confirming(self, checks: Sequence[Checked]) -> Configuration | Answer:
         """Give the launch that confirms most of the likeliest sentence, or say why none can."""
         open_ones = [frozenset(check.bad) for check in checks if not check.confirmed]
-        undecided = [t.configuration for t in self.tried if t.verdict == "inconclusive"]
         for one in open_ones:
-            if undecided.count(one) >= MOST_UNDECIDED:
+            said = self._said(one)
+            if {"fails", "passes"} <= set(said):
+                return self._resigned()
+            if len(said) >= MOST_TRIES:
                 return self._answer("cannot launch", f"{shown(one)} could not be decided")
             if not (one in self.row or self.space.can_launch(one)):
                 return self._answer("cannot launch", f"no server can run {shown(one)}")
@@ -232,7 +251,7 @@ class Search:
         doubt = belief * (_entropy(seen) - _entropy(np.array(alarm)))
         mean[-1] = doubt[-1] = 0.0
         of_law = fails @ np.stack([mean, doubt], axis=1)
-        other = self._catch_all().chances(configurations, joint[-1])
+        other = self.catch_all().chances(configurations, joint[-1])
         seen_other = alarm + other * (seen[-1] - alarm)
         rest = 1 - belief[-1]
         total = of_law[:, 0] + rest * alarm + belief[-1] * seen_other
@@ -243,11 +262,11 @@ class Search:
     def _fails(self, configuration: Configuration) -> NDArray[np.bool_]:
         place = self.row.get(configuration)
         if place is not None:
-            return self.fails[place] > 0
-        row: NDArray[np.bool_] = failing(self.hypotheses, [configuration], self.space.names)[0]
-        return row
+            return np.asarray(self.fails[place] > 0)
+        return np.asarray(failing(self.hypotheses, [configuration], self.space.names)[0])
 
-    def _catch_all(self) -> CatchAll:
+    def catch_all(self) -> CatchAll:
+        """Weigh the launches as the hypothesis of no law sees them."""
         launches = [(tried.configuration, tried.counts) for tried in self.tried]
         return CatchAll.after(launches, self.noise, self.space.bad)
 
@@ -292,98 +311,6 @@ class Search:
 def shown(configuration: Configuration) -> str:
     """Say a configuration in words."""
     return f"bad {', '.join(sorted(configuration))}" if configuration else "the good server"
-
-
-def start(
-    candidates: Sequence[Candidate],
-    options: Options | None = None,
-    *,
-    can_launch: Callable[[Configuration], bool] = lambda _: True,
-    minutes: Callable[[Configuration], float] | None = None,
-) -> Search:
-    """Set up a search. The good server is taken to pass and the bad one to fail.
-
-    `can_launch` leaves out configurations that no server can run; `minutes` is the cost of one
-    (the options' launch and probes by default).
-
-    Raises:
-        InputError: no candidate, too many of them, or a name given twice.
-    """
-    options = options or Options()
-    names = _checked(candidates)
-    bad = frozenset(names)
-    possible = tuple(c for c in _configurations(names) if c == bad or can_launch(c))
-    where = space(names, possible, can_launch)
-    laws = hypotheses(where)
-    same = options.launch_minutes + options.probe_minutes * options.probes
-    grid = noise(options.probe_error)
-    belief = priors(laws, {c.name: c.weight for c in candidates}, lambda law: _share(law, options))
-    return Search(
-        candidates=tuple(candidates),
-        options=options,
-        space=where,
-        noise=grid,
-        hypotheses=laws,
-        possible=possible,
-        fails=failing(laws, possible, names).astype(np.float32),
-        minutes=np.maximum([minutes(c) if minutes else same for c in possible], 1e-3),
-        joint=belief[:, None] * grid.weight[None, :],
-        row={c: i for i, c in enumerate(possible)},
-    )
-
-
-def _share(law: Hypothesis, options: Options) -> float:
-    """Prior of the family of a law: few factors are likelier than many, one set than several."""
-    rest = 1 - options.pair_share - options.unexplained
-    match law.kind:
-        case "pair":
-            return options.pair_share
-        case "always" | "other":
-            return options.unexplained / 2
-        case "single":
-            return 0.70 * rest
-        case "triple":
-            return 0.14 * rest
-        case "four":
-            return 0.03 * rest
-        case "all" | "unless":
-            return 0.01 * rest
-        case "either":
-            return (0.08 if len(law.causes) == 2 else 0.01) * rest
-
-
-def _checked(candidates: Sequence[Candidate]) -> tuple[str, ...]:
-    names = tuple(candidate.name for candidate in candidates)
-    if not names:
-        raise InputError("the good and the bad server do not differ in any restart factor")
-    if len(set(names)) < len(names):
-        raise InputError("a restart factor is named twice")
-    if len(names) > MOST_CANDIDATES:
-        raise InputError(
-            f"{len(names)} restart factors differ; at most {MOST_CANDIDATES} can be searched",
-            hint="start from a good cell that is nearer to the bad one",
-        )
-    if any(
-        not (candidate.weight > 0 and math.isfinite(candidate.weight)) for candidate in candidates
-    ):
-        raise InputError("a prior weight is a positive number")
-    return names
-
-
-def _configurations(names: tuple[str, ...]) -> list[Configuration]:
-    """All configurations, the bad server last; for many factors a seeded sample of them."""
-    if len(names) <= ENUMERABLE:
-        sizes = range(len(names) + 1)
-        return [frozenset(c) for size in sizes for c in itertools.combinations(names, size)]
-    random = np.random.default_rng(0)
-    everything = frozenset(names)
-    near = [frozenset(c) for size in (0, 1, 2) for c in itertools.combinations(names, size)]
-    far = [everything - c for c in near]
-    halves = [
-        frozenset(name for name, bad in zip(names, row, strict=True) if bad)
-        for row in random.random((1000, len(names))) < random.uniform(0.2, 0.8, (1000, 1))
-    ]
-    return list(dict.fromkeys((*near, *halves, *reversed(far))))
 
 
 def _suspect(law: Hypothesis, probability: float) -> Suspect:

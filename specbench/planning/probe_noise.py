@@ -14,6 +14,7 @@ FALSE_ALARMS = 0.005
 """Share of sound configurations on which a probe fails now and then, in about one of twenty."""
 
 ALARM_SHAPE = 19.0
+"""Second parameter of the beta distribution of that rate; the first is 1."""
 
 RATES: tuple[tuple[float, float], ...] = (
     (0.999, 0.50), (0.95, 0.10), (0.85, 0.08), (0.7, 0.08),
@@ -62,7 +63,7 @@ class Noise:
 
 
 def noise(probe_error: float | None) -> Noise:
-    """Lay out the grid; with a `probe_error` the rate of failing probes is known to be 1 less it."""
+    """Lay out the grid; a `probe_error` fixes how often a probe fails on a failing server."""
     rates = RATES if probe_error is None else ((1 - probe_error, 1.0),)
     grid = [(rate, miss, p * m) for rate, p in rates for miss, m in MISSES]
     rate, miss, weight = np.array(grid).T

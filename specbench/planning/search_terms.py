@@ -32,7 +32,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     to be so; raise it where they were not. A launch passes when all its `probes` pass.
     `probe_error` is how often one probe passes on a failing server; None learns it from the
     launches. `confidence` is where an answer is confirmed, `resigned` where the search stops
-    because it rests on the catch-all or on launches that differ.
+    because it rests on the catch-all or on launches that differ. `confirming` weighs, in bits, that
+    a launch will have to be made for the answer anyway. An answer has `second_looks` launches of
+    configurations that had been launched before.
     """
 
     pair_share: float = 0.35
@@ -45,6 +47,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     launch_minutes: float = 8.5
     probe_minutes: float = 0.0
     most_launches: int = 30
+    second_looks: int = 1
 
 
 class Tried(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +69,7 @@ class Suspect(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
-    """A launch that the likeliest sentence speaks of; `confirmed` is None before it was launched."""
+    """A launch that the likeliest sentence speaks of; `confirmed` is None before it is launched."""
 
     bad: tuple[str, ...]
     fails: bool
