@@ -10,11 +10,14 @@ from specbench.planning.isolate import Search
 from specbench.planning.search_terms import Answer
 
 DRAWN = 32
-"""So many causes are played; kinds that the search leaves open are not among them."""
+"""So many causes are played; what the search leaves open is not among them."""
+
+ROUGHLY = 8
+"""So many are enough to tell what is left of a search."""
 
 
 class Forecast(msgspec.Struct, frozen=True, kw_only=True):
-    """What a search will cost: launches and minutes, expected and at worst, without errors."""
+    """What a search will cost, without errors: mean and most over the causes played."""
 
     first: tuple[str, ...]
     if_it_fails: tuple[str, ...]
@@ -25,11 +28,11 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     most_minutes: float
 
 
-def forecast(search: Search) -> Forecast:
-    """Tell what the search will cost from here, by playing it for a seeded draw of causes."""
+def forecast(search: Search, drawn: int = DRAWN) -> Forecast:
+    """Tell what the search will cost from here, by playing it for causes spread over the belief."""
     first = search.next_probe()
     branches = [_first_of(search, first, verdict) for verdict in ("fails", "passes")]
-    played = [_play(search, law) for law in _drawn(search)]
+    played = [_play(search, law) for law in _drawn(search, drawn)]
     launches = np.array([launches for launches, _ in played])
     minutes = np.array([minutes for _, minutes in played])
     return Forecast(
@@ -43,11 +46,11 @@ def forecast(search: Search) -> Forecast:
     )
 
 
-def _drawn(search: Search) -> list[Hypothesis]:
-    """Draw evenly through the belief, so that a likely cause has its share."""
+def _drawn(search: Search, drawn: int) -> list[Hypothesis]:
+    """Go evenly through the belief, so that a likely cause has its share."""
     belief = search.belief[:-1]
     reached = np.cumsum(belief) / belief.sum()
-    marks = (np.arange(DRAWN) + 0.5) / DRAWN
+    marks = (np.arange(drawn) + 0.5) / drawn
     return [search.hypotheses[i] for i in np.searchsorted(reached, marks)]
 
 

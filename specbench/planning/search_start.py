@@ -46,9 +46,13 @@ def start(
     possible = tuple(c for c in _configurations(names) if c == bad or can_launch(c))
     where = space(names, possible, can_launch)
     laws = hypotheses(where)
-    same = options.launch_minutes + options.probe_minutes * options.probes
+    same = options.launch_minutes + options.probe_minutes
     grid = noise(options.probe_error)
-    belief = priors(laws, {c.name: c.weight for c in candidates}, lambda law: _share(law, options))
+    belief = priors(
+        laws,
+        {c.name: c.weight for c in candidates},
+        lambda law: _share(law, len(names), options),
+    )
     return Search(
         candidates=tuple(candidates),
         options=options,
@@ -63,13 +67,14 @@ def start(
     )
 
 
-def _share(law: Hypothesis, options: Options) -> float:
+def _share(law: Hypothesis, factors: int, options: Options) -> float:
     """Prior of the family of a law: few factors are likelier than many, one set than several."""
     rest = 1 - options.pair_share - options.unexplained
     shares = {
         "pair": options.pair_share,
         "always": options.unexplained / 2,
-        "other": options.unexplained / 2,
+        # Up to two factors have no other law than those listed.
+        "other": options.unexplained / 2 if factors > 2 else 0.0,
         "single": 0.70 * rest,
         "triple": 0.14 * rest,
         "four": 0.03 * rest,

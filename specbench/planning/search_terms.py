@@ -45,7 +45,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     resigned: float = 0.9
     confirming: float = 0.6
     launch_minutes: float = 8.5
-    probe_minutes: float = 0.0
+    probe_minutes: float = 0.5
     most_launches: int = 30
     second_looks: int = 1
 

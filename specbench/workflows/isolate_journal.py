@@ -54,7 +54,7 @@ class Memory:
         self._journal.close()
 
     def begin(self, configuration: Configuration) -> int:
-        """Number the next launch of a configuration in this search."""
+        """Count one more launch of a configuration in this search; return its number."""
         self._begun[configuration] += 1
         return self._begun[configuration]
 

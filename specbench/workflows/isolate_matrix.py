@@ -14,12 +14,13 @@ from specbench.expressions.expression import ExpressionError, parse
 from specbench.model.host import Host
 from specbench.model.matrix import Cell, Level, Matrix
 from specbench.model.plan import LaunchSpec
-from specbench.planning.design import Design
 from specbench.planning.causes import Configuration
+from specbench.planning.design import Design
 from specbench.planning.search_terms import Candidate, Options
 from specbench.workflows.history import Past
-from specbench.workflows.isolate_search import Case, IsolateEvent, Probe, Probed, isolate
+from specbench.workflows.isolate_events import IsolateEvent
 from specbench.workflows.isolate_journal import Settings
+from specbench.workflows.isolate_search import Case, Probe, Probed, isolate
 from specbench.workflows.lab import Lab
 from specbench.workflows.prepare import with_file_hashes, with_pinned_files
 from specbench.workflows.probes import Bench, ProbeKind, probe_kind

@@ -11,22 +11,21 @@ from typing import Self
 import msgspec
 
 from specbench.errors import InputError
-from specbench.model.matrix import Level
 from specbench.planning.causes import Configuration
 from specbench.planning.isolate import Search
 from specbench.planning.probe_noise import Counts
-from specbench.planning.search_forecast import Forecast, forecast
+from specbench.planning.search_forecast import ROUGHLY, forecast
 from specbench.planning.search_start import start
-from specbench.planning.search_terms import (
-    Answer,
-    Candidate,
-    Checked,
-    Options,
-    ProbeVerdict,
-    Reason,
-    Suspect,
+from specbench.planning.search_terms import Answer, Candidate, Options, ProbeVerdict
+from specbench.planning.shrink import FreeFactor, Shrink, shrink
+from specbench.workflows.isolate_events import (
+    Asked,
+    Finding,
+    IsolateEvent,
+    Judged,
+    Launching,
+    Planned,
 )
-from specbench.planning.shrink import FreeFactor, Shrink, ShrinkStep, shrink
 from specbench.workflows.isolate_journal import Answered, Memory, Settings, journal_path
 from specbench.workflows.isolate_wording import (
     largest_passing,
@@ -88,95 +87,6 @@ class Case:
         return frozenset(candidate.name for candidate in self.candidates)
 
 
-class Planned(msgspec.Struct, frozen=True, kw_only=True, tag="planned"):
-    """Before anything is launched: the candidates, the first steps and the expected cost.
-
-    `launches` and `minutes` include the launch of the bad server on which the probe is shrunk;
-    `minutes` is None where nothing yet tells what a launch costs.
-    """
-
-    candidates: tuple[Candidate, ...]
-    probe: str
-    probes: int
-    forecast: Forecast
-    launches: float
-    minutes: float | None
-
-
-class Launching(msgspec.Struct, frozen=True, kw_only=True, tag="launching"):
-    """A server is about to be started with these factors at their bad level."""
-
-    bad: tuple[str, ...]
-
-
-class Asked(msgspec.Struct, frozen=True, kw_only=True, tag="asked"):
-    """A probe was answered; `cached` from the journal of an earlier, interrupted search.
-
-    `shrinking` says that it was asked to make the probe cheaper.
-    """
-
-    bad: tuple[str, ...]
-    settings: dict[str, Level]
-    verdict: ProbeVerdict
-    note: str
-    minutes: float
-    cached: bool
-    shrinking: bool = False
-
-
-class Judged(msgspec.Struct, frozen=True, kw_only=True, tag="judged"):
-    """What all probes of a launch come to, and what is still expected, as measured so far."""
-
-    bad: tuple[str, ...]
-    verdict: ProbeVerdict
-    counts: Counts
-    note: str
-    launches_left: float | None = None
-    minutes_left: float | None = None
-
-
-class Finding(msgspec.Struct, frozen=True, kw_only=True, tag="finding"):
-    """The answer, and the probe that shows it.
-
-    `causes` maps each factor to its good and bad level; `sets` are the sets of them of which each
-    is enough, `cure` a factor that cures and one that undoes it. `checks` are the launches that the
-    sentence speaks of. `needed` are changes of the probe under which the bad server passed.
-    `bad_server` counts the probes of the bad server, `flaky` says that some passed there.
-    `would_decide` says what more launches would tell. `launches` counts servers started by this
-    call and earlier ones.
-    """
-
-    schema: int = 1
-    conclusive: bool
-    kind: str
-    causes: dict[str, tuple[Level, Level]]
-    sets: tuple[tuple[str, ...], ...]
-    cure: tuple[str, str] | None
-    probability: float
-    reason: Reason
-    why: str
-    reading: str
-    would_decide: str
-    checks: tuple[Checked, ...]
-    suspects: tuple[Suspect, ...]
-    smallest_failing: tuple[tuple[str, ...], ...]
-    largest_passing: tuple[tuple[str, ...], ...]
-    probe: str
-    probes: int
-    bad_server: Counts
-    flaky: bool
-    differs_by_launch: float
-    settings: dict[str, Level]
-    needed: tuple[ShrinkStep, ...]
-    launches: int
-    minutes: float
-    journal: str
-    exit_status: int
-
-
-IsolateEvent = Planned | Launching | Asked | Judged | Finding
-
-
 def isolate(case: Case, folder: Path) -> Generator[IsolateEvent, None, None]:
     """Search; the last event is the Finding. Interrupted, the same call goes on where it was.
 
@@ -224,6 +134,8 @@ def _shrink(case: Case, memory: Memory) -> Generator[IsolateEvent, None, tuple[S
             return shrink(case.settings, ()), counts
         state, enough = shrink(case.settings, case.free), _enough(counts, probes)
         while (settings := state.next_probe()) is not None:
+            if session.gone:
+                break
             state = state.update((yield from session.first_failure(settings, enough)))
         if state.settings == dict(case.settings):
             return state, counts
@@ -272,14 +184,14 @@ def _priced(search: Search, memory: Memory, case: Case) -> Search:
 def _judged(
     search: Search, step: Configuration, counts: Counts, note: str, *, looks_ahead: bool
 ) -> Judged:
-    left = forecast(search) if looks_ahead else None
+    left = forecast(search, ROUGHLY) if looks_ahead else None
     return Judged(
         bad=tuple(sorted(step)),
         verdict=search.tried[-1].verdict,
         counts=counts,
         note=note,
-        launches_left=left and left.mean_launches,
-        minutes_left=left and left.mean_minutes,
+        launches_left=left.mean_launches if left else None,
+        minutes_left=left.mean_minutes if left else None,
     )
 
 

@@ -16,21 +16,24 @@ def reading(answer: Answer, levels: Levels, flaky: str) -> str:
     if not answer.conclusive:
         return f"not decided: {answer.why}; still possible: {_possible(answer.suspects)}{flaky}"
     top = answer.suspects[0]
-    sure = f"probability {top.probability:.3f}"
+    return f"{_law(top, levels)}, probability {top.probability:.3f}{flaky}"
+
+
+def _law(top: Suspect, levels: Levels) -> str:
     names = [_with_levels(name, levels) for name in top.causes]
     match top.kind:
         case "single":
-            return f"{names[0]} alone turns good into bad, {sure}{flaky}"
+            return f"{names[0]} alone turns good into bad"
         case "pair":
-            return f"{names[0]} together with {names[1]}, neither alone, {sure}{flaky}"
-        case "triple" | "four" | "all":
-            return f"{_listed(names)} together, not without any one of them, {sure}{flaky}"
+            return f"{names[0]} together with {names[1]}, neither alone"
         case "either":
-            return f"{_sets(top, levels)}: each is enough, {sure}{flaky}"
+            return f"{_sets(top, levels)}, each is enough"
         case "unless":
-            return f"{_sets(top, levels)} alone, {_cure(top, levels)}, {sure}{flaky}"
+            return f"{_sets(top, levels)} alone, {_cure(top, levels)}"
+        case "always":
+            return "the probe fails on the good server too: it shows no difference"
         case _:
-            return f"the probe fails on the good server too, {sure}: it shows no difference{flaky}"
+            return f"{_listed(names)} together, not without any one of them"
 
 
 def named(suspect: Suspect) -> str:

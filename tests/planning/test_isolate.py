@@ -5,15 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specbench.errors import InputError
-from specbench.planning.isolate import (
-    Answer,
-    Candidate,
-    Configuration,
-    Options,
-    Search,
-    forecast,
-    start,
-)
+from specbench.planning.causes import Configuration
+from specbench.planning.isolate import Search
+from specbench.planning.search_forecast import forecast
+from specbench.planning.search_start import start
+from specbench.planning.search_terms import Answer, Candidate, Options
 
 NAMES = "abcdefgh"
 
@@ -67,7 +63,8 @@ DOUBTFUL = Options(unexplained=0.2)
 def test_a_cause_of_three_factors_is_not_sold_as_a_pair() -> None:
     answer = play(start(candidates(3), DOUBTFUL), frozenset("abc"))
 
-    assert answer.suspects[0].kind == "three or more"
+    assert answer.suspects[0].kind == "triple"
+    assert answer.conclusive
 
 
 def test_a_probe_that_fails_on_the_good_server_too_is_said() -> None:
@@ -171,10 +168,16 @@ def test_the_forecast_is_what_the_search_then_needs() -> None:
 
 
 def test_a_single_candidate_is_checked_against_the_good_server_only() -> None:
-    answer = start(candidates(1)).next_probe()
+    search = start(candidates(1))
 
-    assert isinstance(answer, Answer)
-    assert answer.causes == ("a",)
+    launched = []
+    while not isinstance(step := search.next_probe(), Answer):
+        launched.append(step)
+        search = search.update(step, "passes")
+
+    assert set(launched) == {frozenset()}
+    assert step.conclusive
+    assert step.causes == ("a",)
 
 
 @pytest.mark.parametrize(

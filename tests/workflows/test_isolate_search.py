@@ -5,20 +5,18 @@ from pathlib import Path
 import pytest
 
 from specbench.errors import InputError
-from specbench.planning.isolate import Candidate, Configuration
+from specbench.planning.causes import Configuration
+from specbench.planning.search_terms import Candidate, Options
 from specbench.planning.shrink import FreeFactor
-from specbench.workflows.isolate_search import (
+from specbench.workflows.isolate_events import (
     Asked,
-    Case,
     Finding,
     IsolateEvent,
     Launching,
     Planned,
-    Probe,
-    Probed,
-    Settings,
-    isolate,
 )
+from specbench.workflows.isolate_journal import Settings
+from specbench.workflows.isolate_search import Case, Probe, Probed, isolate
 
 NAMES = ("code", "budget", "topk", "page", "backend")
 
@@ -47,8 +45,9 @@ class Lab:
 
         yield probe
 
-    def case(self) -> Case:
+    def case(self, options: Options | None = None) -> Case:
         return Case(
+            options=options or Options(),
             name="a 'strange'\nname",
             candidates=tuple(Candidate(name=name, good="old", bad="new") for name in NAMES),
             running=self.running,
@@ -93,7 +92,7 @@ def test_the_plan_and_its_cost_come_before_the_first_launch(tmp_path: Path) -> N
 def test_free_factors_cost_one_launch_and_shrink_the_probe(tmp_path: Path) -> None:
     lab = Lab("topk", needs=2)
 
-    events = list(isolate(lab.case(), tmp_path))
+    events = list(isolate(lab.case(Options(probes=1)), tmp_path))
 
     before_the_second = events[: [i for i, e in enumerate(events) if isinstance(e, Launching)][1]]
     found = finding(events)

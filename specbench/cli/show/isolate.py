@@ -8,7 +8,7 @@ import typer
 from specbench.model.matrix import Level
 from specbench.planning.search_forecast import Forecast
 from specbench.planning.search_terms import Checked
-from specbench.workflows.isolate_search import (
+from specbench.workflows.isolate_events import (
     Asked,
     Finding,
     IsolateEvent,
@@ -28,7 +28,7 @@ def follow(events: Iterable[IsolateEvent]) -> Finding | None:
                 _show_plan(event)
             case Launching(bad=bad):
                 typer.echo(f"launching with {_set(bad)}", err=True)
-            case Asked(shrinking=True):
+            case Asked():
                 _show_asked(event)
             case Judged():
                 _show_judged(event)
@@ -77,7 +77,7 @@ def _show_plan(plan: Planned) -> None:
     told = "minutes are told after the first launch"
     time = told if plan.minutes is None else f"{plan.minutes:.1f} minutes"
     cost = f"{plan.launches:.1f} launches, {time}"
-    typer.echo(f"expected: {cost} (at most {most} launches when no verdict errs)", err=True)
+    typer.echo(f"expected: {cost} (up to {most} launches when no verdict errs)", err=True)
     typer.echo(
         "first: the bad server, on which the probe is made cheaper without a restart", err=True
     )
@@ -92,6 +92,8 @@ def _steps(expected: Forecast) -> str:
 
 
 def _show_asked(event: Asked) -> None:
+    if not event.shrinking:
+        return
     source = "from the journal" if event.cached else f"{event.minutes:.1f} min"
     note = f" - {event.note}" if event.note else ""
     typer.echo(
