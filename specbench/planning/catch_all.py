@@ -64,6 +64,45 @@ class CatchAll:
         return np.array([known.get(c, _coin(c, self.bad, fresh)) for c in configurations])
 
 
+@dataclass(frozen=True, kw_only=True)
+class Unlisted:
+    """The part of the coins' patterns that is none of the laws: those have a hypothesis already.
+
+    `prior` is the catch-all's, for each grid point; `listed[h]` the chance that the coins give just
+    the pattern of law h, over the prior of h.
+    """
+
+    prior: NDArray[np.float64]
+    grid: NDArray[np.float64]
+    listed: NDArray[np.float64]
+
+    def weigh(
+        self, likelihood: NDArray[np.float64], joint: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Give the catch-all's prior times likelihood, less what belongs to the laws."""
+        laws = self.listed @ joint[:-1] / self.grid
+        weight: NDArray[np.float64] = self.prior * np.maximum(likelihood - laws, 0.0)
+        return weight
+
+
+def unlisted(
+    belief: NDArray[np.float64],
+    grid: NDArray[np.float64],
+    fails: NDArray[np.bool_],
+    configurations: Sequence[Configuration],
+    bad: Configuration,
+) -> Unlisted:
+    """Find how likely the coins give the pattern of each law (columns of `fails`)."""
+    chance = np.zeros(fails.shape[1] - 1)
+    for coin in COINS:
+        own = np.array([_coin(c, bad, coin) for c in configurations])[:, None]
+        chance += np.prod(np.where(fails[:, :-1], own, 1 - own), axis=0) / len(COINS)
+    # Laws of one pattern share its chance.
+    _, twin, twins = np.unique(fails[:, :-1], axis=1, return_inverse=True, return_counts=True)
+    listed = chance / twins[twin.ravel()] / belief[:-1]
+    return Unlisted(prior=belief[-1] * grid, grid=grid, listed=listed)
+
+
 def _with_coin(
     coin: float, ways: Mapping[Configuration, Ways], noise: Noise, bad: Configuration
 ) -> tuple[NDArray[np.float64], dict[Configuration, NDArray[np.float64]]]:

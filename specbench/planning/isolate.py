@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specbench.errors import InputError
-from specbench.planning.catch_all import CatchAll
+from specbench.planning.catch_all import CatchAll, Unlisted
 from specbench.planning.causes import (
     Claim,
     Configuration,
@@ -33,6 +33,9 @@ from specbench.planning.search_terms import (
     Tried,
 )
 
+SHORT = 10
+"""A search of fewer launches has seen few failures come again, and looks at its answer once more."""
+
 DECISIVE = 3.0
 """Odds of failing against sound from which a launch with a failed probe counts as failed."""
 
@@ -52,7 +55,7 @@ class Search:
 
     `possible[c]` is a configuration that can be launched, `fails[c, h]` whether it fails under
     hypothesis h, `minutes[c]` what it costs, `joint[h, g]` the prior of h and of the noise of grid
-    point g times the likelihood of everything tried.
+    point g times the likelihood of everything tried. `unlisted` is the catch-all's own share.
     """
 
     candidates: tuple[Candidate, ...]
@@ -64,6 +67,7 @@ class Search:
     fails: NDArray[np.float32]
     minutes: NDArray[np.float64]
     joint: NDArray[np.float64]
+    unlisted: Unlisted
     tried: tuple[Tried, ...] = ()
     row: dict[Configuration, int] = field(default_factory=dict)
 
@@ -129,8 +133,7 @@ class Search:
             self.noise.when_sound(counts),
         )
         joint = self.joint * likely
-        before, now = self.catch_all(), after.catch_all()
-        joint[-1] = self.joint[-1] * now.likelihood / before.likelihood
+        joint[-1] = self.unlisted.weigh(after.catch_all().likelihood, joint)
         return replace(after, joint=joint)
 
     def verdict(self, counts: Counts) -> ProbeVerdict:
@@ -183,7 +186,10 @@ class Search:
         """Give a configuration of the answer to launch again: it must come out as before."""
         mine = [frozenset(check.bad) for check in checks]
         repeated = len(self.tried) - len({t.configuration for t in self.tried})
-        if repeated >= self.options.second_looks:
+        wanted = self.options.second_looks
+        if wanted is None:
+            wanted = 1 if len(self.tried) < SHORT else 0
+        if repeated >= wanted:
             return None
         gain = self._information(mine)
         return mine[int(gain.argmax())]
@@ -222,7 +228,7 @@ class Search:
             return self._answer("no more", "no configuration that can be launched tells more")
         rate = (gain + self.options.confirming * self._confirmations(belief)) / self.minutes
         # Ties go to the configuration nearest to the good one, then to the first by name.
-        best = np.flatnonzero(rate >= rate.max() * (1 - 1e-9))
+        best = np.flatnonzero(rate >= rate.max() * (1 - 1e-5))
         return min((self.possible[i] for i in best), key=lambda c: (len(c), sorted(c)))
 
     def _confirmations(self, belief: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -250,7 +256,7 @@ class Search:
         mean = belief * (seen - alarm)
         doubt = belief * (_entropy(seen) - _entropy(np.array(alarm)))
         mean[-1] = doubt[-1] = 0.0
-        of_law = fails @ np.stack([mean, doubt], axis=1)
+        of_law = (fails @ np.stack([mean, doubt], axis=1).astype(np.float32)).astype(np.float64)
         other = self.catch_all().chances(configurations, joint[-1])
         seen_other = alarm + other * (seen[-1] - alarm)
         rest = 1 - belief[-1]

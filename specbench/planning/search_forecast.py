@@ -15,6 +15,9 @@ DRAWN = 32
 ROUGHLY = 8
 """So many are enough to tell what is left of a search."""
 
+AFFORDED = 8e6
+"""Fewer are played where many laws and configurations make every step dear."""
+
 
 class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     """What a search will cost, without errors: mean and most over the causes played."""
@@ -50,6 +53,8 @@ def _drawn(search: Search, drawn: int) -> list[Hypothesis]:
     """Go evenly through the belief, so that a likely cause has its share."""
     belief = search.belief[:-1]
     reached = np.cumsum(belief) / belief.sum()
+    size = search.fails.size
+    drawn = max(3, min(drawn, int(AFFORDED / size)))
     marks = (np.arange(drawn) + 0.5) / drawn
     return [search.hypotheses[i] for i in np.searchsorted(reached, marks)]
 

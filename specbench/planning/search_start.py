@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from specbench.errors import InputError
+from specbench.planning.catch_all import unlisted
 from specbench.planning.causes import (
     Configuration,
     Hypothesis,
@@ -51,8 +52,9 @@ def start(
     belief = priors(
         laws,
         {c.name: c.weight for c in candidates},
-        lambda law: _share(law, len(names), options),
+        lambda law: _share(law, options),
     )
+    fails = failing(laws, possible, names)
     return Search(
         candidates=tuple(candidates),
         options=options,
@@ -60,21 +62,21 @@ def start(
         noise=grid,
         hypotheses=laws,
         possible=possible,
-        fails=failing(laws, possible, names).astype(np.float32),
+        fails=fails.astype(np.float32),
         minutes=np.maximum([minutes(c) if minutes else same for c in possible], 1e-3),
         joint=belief[:, None] * grid.weight[None, :],
+        unlisted=unlisted(belief, grid.weight, fails, possible, bad),
         row={c: i for i, c in enumerate(possible)},
     )
 
 
-def _share(law: Hypothesis, factors: int, options: Options) -> float:
+def _share(law: Hypothesis, options: Options) -> float:
     """Prior of the family of a law: few factors are likelier than many, one set than several."""
     rest = 1 - options.pair_share - options.unexplained
     shares = {
         "pair": options.pair_share,
         "always": options.unexplained / 2,
-        # Up to two factors have no other law than those listed.
-        "other": options.unexplained / 2 if factors > 2 else 0.0,
+        "other": options.unexplained / 2,
         "single": 0.70 * rest,
         "triple": 0.14 * rest,
         "four": 0.03 * rest,

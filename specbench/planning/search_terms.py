@@ -34,7 +34,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     launches. `confidence` is where an answer is confirmed, `resigned` where the search stops
     because it rests on the catch-all or on launches that differ. `confirming` weighs, in bits, that
     a launch will have to be made for the answer anyway. An answer has `second_looks` launches of
-    configurations that had been launched before.
+    configurations that had been launched before; None: one, in a search that was short.
     """
 
     pair_share: float = 0.35
@@ -47,7 +47,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     launch_minutes: float = 8.5
     probe_minutes: float = 0.5
     most_launches: int = 30
-    second_looks: int = 1
+    second_looks: int | None = None
 
 
 class Tried(msgspec.Struct, frozen=True, kw_only=True):

@@ -38,7 +38,8 @@ class IsolateOptions:
     """What the user asked for. `good` and `bad` are expressions that name one server each.
 
     `probes` are asked in every launch, `probe_error` is how often one passes on a failing server
-    (None: learnt), `second_looks` are launches of the answer's configurations that are repeated.
+    (None: learnt), `second_looks` are launches of the answer's configurations that are repeated
+    (None: one in a short search).
     """
 
     matrix: Path
@@ -51,7 +52,7 @@ class IsolateOptions:
     launch_minutes: float | None = None
     probes: int = 8
     probe_error: float | None = None
-    second_looks: int = 1
+    second_looks: int | None = None
     most_launches: int = 30
 
 

@@ -45,7 +45,7 @@ MISSED = 0.02
 AS_SURE = 0.75
 """The cheaper probe must fail at least so often, beside the one that it replaces."""
 
-FORECAST_EACH_LAUNCH = 10
+FORECAST_EACH_LAUNCH = 8
 """Up to so many factors the forecast is made anew after every launch."""
 
 

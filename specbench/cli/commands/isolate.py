@@ -33,8 +33,11 @@ def isolate(
         ),
     ] = None,
     second_looks: Annotated[
-        int, typer.Option(min=0, help="Launches of the answer's configurations to repeat.")
-    ] = 1,
+        int | None,
+        typer.Option(
+            min=0, help="Launches of the answer's servers to repeat; one if it was quick."
+        ),
+    ] = None,
     most_launches: Annotated[int, typer.Option(min=1, help="Where an open search ends.")] = 30,
     json: JsonOption = False,
 ) -> None:
