@@ -110,44 +110,38 @@ def space(
 def claims(law: Hypothesis, where: Space) -> tuple[Claim, ...]:
     """List what must be launched before the law is said: every configuration of its sentence.
 
-    A set: it alone fails, less any member it passes, and the bad server passes without any member
-    of it (else A with B would be said where A with C fails too). Of several sets: each alone fails
-    and less any member passes; the bad server still fails without one set, and passes without all.
+    Each set alone fails, and passes less any of its members; the bad server passes when one member
+    of every set is good, and of several sets it fails still without one. Where more bad factors
+    never cure, no other law agrees with all of that: a set that holds no named one lacks a member
+    of each, so that it is in a configuration that passed.
     """
     match law.kind:
         case "other":
             return ()
         case "always":
-            return (Claim(configuration=frozenset(), fails=True),)
+            wanted = [(frozenset[str](), True)]
         case "unless":
             wanted = _of_a_cure(law, where)
-        case "either":
-            wanted = _of_several(law, where)
         case _:
-            wanted = _of_one(law, where)
+            wanted = _of_sets(law, where)
     return tuple(
         Claim(configuration=configuration, fails=fails)
         for configuration, fails in dict(wanted).items()
     )
 
 
-def _of_one(law: Hypothesis, where: Space) -> list[tuple[Configuration, bool]]:
-    (one,) = law.sets
-    alone = where.only(one)
-    less = [(where.without(alone, [name]), False) for name in sorted(one)]
-    cured = [(where.without(where.bad, [name]), False) for name in sorted(one)]
-    return [(alone, True), *less, *cured]
-
-
-def _of_several(law: Hypothesis, where: Space) -> list[tuple[Configuration, bool]]:
+def _of_sets(law: Hypothesis, where: Space) -> list[tuple[Configuration, bool]]:
+    several = len(law.sets) > 1
     wanted = []
     for one in law.sets:
         alone = where.only(one)
         wanted.append((alone, True))
-        if len(one) > 1:
+        if several:
+            wanted.append((where.without(where.bad, one), True))
+        if len(one) > 1 or not several:
             wanted += [(where.without(alone, [name]), False) for name in sorted(one)]
-        wanted.append((where.without(where.bad, one), True))
-    return [*wanted, (where.without(where.bad, law.causes), False)]
+    lacking = itertools.product(*(sorted(one) for one in law.sets))
+    return [*wanted, *((where.without(where.bad, one), False) for one in lacking)]
 
 
 def _of_a_cure(law: Hypothesis, where: Space) -> list[tuple[Configuration, bool]]:

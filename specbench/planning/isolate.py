@@ -34,7 +34,7 @@ from specbench.planning.search_terms import (
 )
 
 SHORT = 10
-"""A search of fewer launches has seen few failures come again, and looks at its answer once more."""
+"""A search of fewer launches has seen few failures come again: it looks at its answer again."""
 
 DECISIVE = 3.0
 """Odds of failing against sound from which a launch with a failed probe counts as failed."""
