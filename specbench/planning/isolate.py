@@ -36,7 +36,7 @@ from specbench.planning.search_terms import (
 SHORT = 10
 """A search of fewer launches has seen few failures come again: it looks at its answer again."""
 
-DECISIVE = 3.0
+DECISIVE = 8.0
 """Odds of failing against sound from which a launch with a failed probe counts as failed."""
 
 EARLY = 20.0

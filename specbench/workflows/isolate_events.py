@@ -63,7 +63,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, tag="finding"):
     is enough, `cure` a factor that cures and one that undoes it. `checks` are the launches that the
     sentence speaks of. `needed` are changes of the probe under which the bad server passed.
     `bad_server` counts the probes of the bad server, `flaky` says that some passed there.
-    `would_decide` says what more launches would tell. `launches` counts servers started by this
+    `would_decide` says what more launches would tell, `more_launches` how many are
+    expected where the bound ended the search. `launches` counts servers started by this
     call and earlier ones.
     """
 
@@ -78,6 +79,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, tag="finding"):
     why: str
     reading: str
     would_decide: str
+    more_launches: float | None
     checks: tuple[Checked, ...]
     suspects: tuple[Suspect, ...]
     smallest_failing: tuple[tuple[str, ...], ...]

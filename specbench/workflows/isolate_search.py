@@ -39,6 +39,9 @@ EXIT_INCONCLUSIVE = 5
 MOST_UNDECIDED = 2
 """So many probes without a verdict end a launch."""
 
+BAD_LAUNCHES = 2
+"""The bad server is refused when it passed in so many launches."""
+
 MISSED = 0.02
 """A cheaper probe counts as passing when a failing one would be missed so rarely."""
 
@@ -98,8 +101,10 @@ def isolate(case: Case, folder: Path) -> Generator[IsolateEvent, None, None]:
     yield _planned(case, search)
     path = journal_path(folder, case.name, case.candidates, case.probe, case.settings)
     with Memory(path) as memory:
-        shrunk, counts = yield from _shrink(case, memory)
-        search = _priced(search.update(case.bad, counts), memory, case)
+        shrunk, counts, passed = yield from _bad_server(case, memory)
+        for one in (*passed, counts):
+            search = search.update(case.bad, one)
+        search = _priced(search, memory, case)
         yield _judged(search, case.bad, counts, "", looks_ahead=True)
         while not isinstance(step := search.next_probe(), Answer):
             search = yield from _launch(case, search, step, shrunk.settings, memory)
@@ -119,30 +124,45 @@ def _planned(case: Case, search: Search) -> Planned:
     )
 
 
-def _shrink(case: Case, memory: Memory) -> Generator[IsolateEvent, None, tuple[Shrink, Counts]]:
+def _bad_server(
+    case: Case, memory: Memory
+) -> Generator[IsolateEvent, None, tuple[Shrink, Counts, list[Counts]]]:
+    """Launch the bad server, once more if it passes: what differs by launch is no wrong input."""
+    passed: list[Counts] = []
+    for _ in range(BAD_LAUNCHES):
+        with _Session(case, case.bad, memory) as session:
+            counts = yield from session.count(case.settings, case.options.probes)
+            if counts.failed:
+                return *(yield from _shrink(case, session, counts)), passed
+        if not counts.asked:
+            break
+        passed.append(counts)
+    said = f"passes, in {len(passed)} launches" if passed else "inconclusive"
+    raise InputError(
+        f"the bad cell does not fail the probe ({case.probe}): {said}",
+        hint="isolation needs a probe that fails on --bad and passes on --good",
+    )
+
+
+def _shrink(
+    case: Case, session: "_Session", counts: Counts
+) -> Generator[IsolateEvent, None, tuple[Shrink, Counts]]:
     """Make the probe cheaper by its free factors, all on one launch of the bad server."""
+    if session.gone:
+        return shrink(case.settings, ()), counts
     probes = case.options.probes
-    with _Session(case, case.bad, memory) as session:
-        counts = yield from session.count(case.settings, probes)
-        if not counts.failed:
-            said = "passes" if counts.asked else "inconclusive"
-            raise InputError(
-                f"the bad cell does not fail the probe ({case.probe}): {said}",
-                hint="isolation needs a probe that fails on --bad and passes on --good",
-            )
+    state, enough = shrink(case.settings, case.free), _enough(counts, probes)
+    while (settings := state.next_probe()) is not None:
         if session.gone:
-            return shrink(case.settings, ()), counts
-        state, enough = shrink(case.settings, case.free), _enough(counts, probes)
-        while (settings := state.next_probe()) is not None:
-            if session.gone:
-                break
-            state = state.update((yield from session.first_failure(settings, enough)))
-        if state.settings == dict(case.settings):
-            return state, counts
-        again = yield from session.count(state.settings, probes)
-        if again.failed * counts.asked < AS_SURE * counts.failed * again.asked:
-            return shrink(case.settings, ()), counts
-        return (state, again) if again.failed else (shrink(case.settings, ()), counts)
+            break
+        state = state.update((yield from session.first_failure(settings, enough)))
+    if state.settings == dict(case.settings):
+        return state, counts
+    again = yield from session.count(state.settings, probes)
+    as_sure = again.failed * counts.asked >= AS_SURE * counts.failed * again.asked
+    if again.failed and as_sure:
+        return state, again
+    return shrink(case.settings, ()), counts
 
 
 def _enough(counts: Counts, most: int) -> int:
@@ -271,12 +291,20 @@ class _Session:
         return answer
 
 
+def _more_launches(search: Search) -> float:
+    """Expect how many launches beyond the bound an answer would take."""
+    most = len(search.tried) + search.options.most_launches
+    options = msgspec.structs.replace(search.options, most_launches=most)
+    return forecast(replace(search, options=options), ROUGHLY).mean_launches
+
+
 def _finding(
     case: Case, answer: Answer, search: Search, shrunk: Shrink, memory: Memory, counts: Counts
 ) -> Finding:
     levels = {c.name: (c.good, c.bad) for c in case.candidates}
     top = answer.suspects[0]
     flaky = counts.failed < counts.asked
+    more = _more_launches(search) if answer.reason == "bound" else None
     said = (
         f"; the probe is flaky: it failed {counts.failed} of {counts.asked} times" if flaky else ""
     )
@@ -290,7 +318,8 @@ def _finding(
         reason=answer.reason,
         why=answer.why,
         reading=reading(answer, levels, said + (" on the bad server" if flaky else "")),
-        would_decide=would_decide(answer),
+        would_decide=would_decide(answer, more),
+        more_launches=more,
         checks=answer.checks,
         suspects=answer.suspects[:5],
         smallest_failing=tuple(smallest_failing(search.tried)),

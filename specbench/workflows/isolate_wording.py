@@ -49,7 +49,7 @@ def named(suspect: Suspect) -> str:
             return f"{sets}, unless {cure[0]} without {cure[1]}" if cure else sets
 
 
-def would_decide(answer: Answer) -> str:
+def would_decide(answer: Answer, more: float | None) -> str:
     """Say which launches would decide what was left open."""
     match answer.reason:
         case "confirmed":
@@ -65,7 +65,9 @@ def would_decide(answer: Answer) -> str:
                 " between launches made a factor (a seed, a memory size, tuning at the start)"
             )
         case _:
-            return "; ".join(_wanted(check) for check in answer.checks if not check.confirmed)
+            missing = [_wanted(check) for check in answer.checks if not check.confirmed]
+            bound = [f"about {more:.0f} more launches (--most-launches)"] if more else []
+            return "; ".join([*bound, *missing])
 
 
 def smallest_failing(tried: Sequence[Tried]) -> list[tuple[str, ...]]:

@@ -21,7 +21,7 @@ from specbench.workflows.isolate_wording import named
 
 def follow(events: Iterable[IsolateEvent]) -> Finding | None:
     """Show progress on standard error; return the answer."""
-    finding = None
+    finding, last = None, ""
     for event in events:
         match event:
             case Planned():
@@ -29,7 +29,7 @@ def follow(events: Iterable[IsolateEvent]) -> Finding | None:
             case Launching(bad=bad):
                 typer.echo(f"launching with {_set(bad)}", err=True)
             case Asked():
-                _show_asked(event)
+                last = _show_asked(event, last)
             case Judged():
                 _show_judged(event)
             case Finding():
@@ -91,15 +91,14 @@ def _steps(expected: Forecast) -> str:
     return f"then: {_set(expected.first)}; if it fails {fails}, if it passes {passes}"
 
 
-def _show_asked(event: Asked) -> None:
-    if not event.shrinking:
-        return
+def _show_asked(event: Asked, last: str) -> str:
+    """Show a probe that was made cheaper; equal ones once. Return what was shown last."""
     source = "from the journal" if event.cached else f"{event.minutes:.1f} min"
-    note = f" - {event.note}" if event.note else ""
-    typer.echo(
-        f"  {event.verdict}: {_set(event.bad)} at {_levels(event.settings)} ({source}){note}",
-        err=True,
-    )
+    told = f"  {event.verdict}: {_set(event.bad)} at {_levels(event.settings)}"
+    if event.shrinking and told != last:
+        note = f" - {event.note}" if event.note else ""
+        typer.echo(f"{told} ({source}){note}", err=True)
+    return told
 
 
 def _show_judged(event: Judged) -> None:
