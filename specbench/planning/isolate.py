@@ -21,7 +21,7 @@ from specbench.planning.causes import (
     claims,
     failing,
 )
-from specbench.planning.probe_noise import Counts, Noise
+from specbench.planning.probe_noise import Counts, Noise, missed
 from specbench.planning.search_terms import (
     Answer,
     Candidate,
@@ -41,6 +41,9 @@ DECISIVE = 8.0
 
 EARLY = 20.0
 """Odds from which a launch need not be asked further."""
+
+HARDLY = 1e-3
+"""Chance of missing a failure with all probes below which launches must differ themselves."""
 
 MOST_TRIES = 3
 """A configuration that did not confirm its sentence in so many launches is left open."""
@@ -92,8 +95,9 @@ class Search:
         """Return the configuration that tells most a minute, or the answer."""
         belief = self.belief
         top = int(belief.argmax())
-        if 1 - self.explained >= self.options.resigned:
-            return self._resigned()
+        split = self._split()
+        if split or 1 - self.explained >= self.options.resigned:
+            return self._resigned(split)
         checks = self.checks(self.hypotheses[top])
         sure = belief[top] >= self.options.confidence
         if sure and all(check.confirmed for check in checks):
@@ -191,13 +195,21 @@ class Search:
             wanted = 1 if len(self.tried) < SHORT else 0
         if repeated >= wanted:
             return None
+        fewest = min(len(self._said(one)) for one in mine)
+        mine = [one for one in mine if len(self._said(one)) == fewest]
         gain = self._information(mine)
         return mine[int(gain.argmax())]
 
-    def _resigned(self) -> Answer:
+    def _split(self) -> list[Configuration]:
+        """Give what failed in one launch and passed in another, if its probes do not explain it."""
+        failing = [tried.counts for tried in self.tried if tried.counts.failed]
+        if missed(failing, self.options.probes, self.options.probe_error) >= HARDLY:
+            return []
+        both = {"fails", "passes"}
+        return [c for c in {t.configuration for t in self.tried} if both <= set(self._said(c))]
+
+    def _resigned(self, split: Sequence[Configuration]) -> Answer:
         """Leave it open because no law that holds in every launch explains what was seen."""
-        twice = {t.configuration for t in self.tried}
-        split = [c for c in twice if {"fails", "passes"} <= set(self._said(c))]
         if split:
             several = " and ".join(shown(c) for c in sorted(split, key=sorted))
             return self._answer(
@@ -212,10 +224,7 @@ class Search:
         """Give the launch that confirms most of the likeliest sentence, or say why none can."""
         open_ones = [frozenset(check.bad) for check in checks if not check.confirmed]
         for one in open_ones:
-            said = self._said(one)
-            if {"fails", "passes"} <= set(said):
-                return self._resigned()
-            if len(said) >= MOST_TRIES:
+            if len(self._said(one)) >= MOST_TRIES:
                 return self._answer("cannot launch", f"{shown(one)} could not be decided")
             if not (one in self.row or self.space.can_launch(one)):
                 return self._answer("cannot launch", f"no server can run {shown(one)}")

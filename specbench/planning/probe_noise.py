@@ -1,5 +1,6 @@
 """How far a launch can be trusted: probes that err one by one, and launches that differ."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, lgamma
 
@@ -68,6 +69,15 @@ def noise(probe_error: float | None) -> Noise:
     grid = [(rate, miss, p * m) for rate, p in rates for miss, m in MISSES]
     rate, miss, weight = np.array(grid).T
     return Noise(rate=rate, miss=miss, weight=weight / weight.sum())
+
+
+def missed(failing: Sequence[Counts], probes: int, probe_error: float | None) -> float:
+    """Chance that all probes of a launch pass on a failing server, from launches that failed."""
+    if probe_error is not None:
+        return probe_error**probes
+    failed = sum(counts.failed for counts in failing)
+    passed = sum(counts.asked for counts in failing) - failed
+    return _beta(failed + 1, passed + 1 + probes) / _beta(failed + 1, passed + 1)
 
 
 def _beta(a: float, b: float) -> float:

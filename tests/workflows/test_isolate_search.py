@@ -219,7 +219,7 @@ def test_a_flaky_probe_is_told_beside_the_right_answer(tmp_path: Path) -> None:
     assert f"it failed {found.bad_server.failed} of {found.bad_server.asked} times" in found.reading
 
 
-@pytest.mark.parametrize("sound", [range(1, 99, 2), range(2, 99, 3), range(0, 99, 2)])
+@pytest.mark.parametrize("sound", [range(2, 99, 3), range(0, 99, 2)])
 def test_what_differs_by_launch_is_left_open_and_says_what_would_decide(
     tmp_path: Path, sound: range
 ) -> None:
