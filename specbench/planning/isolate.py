@@ -1,119 +1,55 @@
-"""Which factor, or pair of factors, makes a good server bad: a pure Bayesian experimental design.
+"""Which factors make a good server bad: a pure Bayesian experimental design.
 
-A hypothesis is a minimal failing set: the configuration S (the factors at their bad level) fails
-if and only if the set is contained in S. Each launch is chosen for the most information a minute,
-each verdict is believed up to a stated error, and the search ends at a stated confidence.
+A hypothesis is a law that says which configurations fail. Each launch is chosen for the most
+information a minute, every verdict is believed as far as its probes allow, and an answer is given
+only when every configuration that its sentence speaks of was itself launched.
 """
 
-import itertools
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from specbench.errors import InputError
-from specbench.model.matrix import Level
+from specbench.planning.catch_all import CatchAll, Unlisted
+from specbench.planning.causes import (
+    Claim,
+    Configuration,
+    Hypothesis,
+    Space,
+    claims,
+    failing,
+)
+from specbench.planning.probe_noise import Counts, Noise, missed
+from specbench.planning.search_terms import (
+    Answer,
+    Candidate,
+    Checked,
+    Options,
+    ProbeVerdict,
+    Reason,
+    Suspect,
+    Tried,
+)
 
-Configuration = frozenset[str]
-"""The restart factors at their bad level; all others are at their good level."""
+SHORT = 10
+"""A search of fewer launches has seen few failures come again: it looks at its answer again."""
 
-ProbeVerdict = Literal["fails", "passes", "inconclusive"]
-Kind = Literal["single", "pair", "three or more", "always"]
+DECISIVE = 8.0
+"""Odds of failing against sound from which a launch with a failed probe counts as failed."""
 
-ENUMERABLE = 12
-"""Up to so many factors every configuration is considered; beyond, a seeded sample of them."""
+EARLY = 20.0
+"""Odds from which a launch need not be asked further."""
 
-MOST_CANDIDATES = 40
+HARDLY = 1e-3
+"""Chance of missing a failure with all probes below which launches must differ themselves."""
 
+MOST_TRIES = 3
+"""A configuration that did not confirm its sentence in so many launches is left open."""
 
-class Candidate(msgspec.Struct, frozen=True, kw_only=True):
-    """A restart factor that differs between the good and the bad server.
-
-    `weight` is its prior odds of being involved, relative to the other candidates.
-    """
-
-    name: str
-    good: Level
-    bad: Level
-    weight: float = 1.0
-
-
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What the search takes for granted.
-
-    `pair_share` is the prior share of pairs; `unexplained` that of causes which are no single and
-    no pair (three or more factors together, or the probe failing on the good server too): small,
-    because good and bad were seen to be so; raise it where they were not. `verdict_error` is how
-    often a verdict is wrong; `confidence` where the search stops.
-    """
-
-    pair_share: float = 0.3
-    unexplained: float = 0.004
-    verdict_error: float = 0.02
-    confidence: float = 0.95
-    launch_minutes: float = 8.5
-    probe_minutes: float = 0.5
-    most_launches: int = 40
-
-
-class Hypothesis(msgspec.Struct, frozen=True, kw_only=True):
-    """One possible cause; `causes` is empty for "always" and all factors for "three or more"."""
-
-    kind: Kind
-    causes: Configuration
-
-
-class Tried(msgspec.Struct, frozen=True, kw_only=True):
-    """A configuration that was launched and what the probe said."""
-
-    configuration: Configuration
-    verdict: ProbeVerdict
-
-
-class Suspect(msgspec.Struct, frozen=True, kw_only=True):
-    """A hypothesis with its probability given everything tried."""
-
-    kind: Kind
-    causes: tuple[str, ...]
-    probability: float
-
-
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """The end of a search. `conclusive` is false when it stopped below the confidence asked for.
-
-    `suspects` are ordered by probability; the first one is the answer.
-    """
-
-    conclusive: bool
-    suspects: tuple[Suspect, ...]
-    launches: int
-    why: str
-
-    @property
-    def causes(self) -> tuple[str, ...]:
-        """The factors named."""
-        return self.suspects[0].causes
-
-    @property
-    def probability(self) -> float:
-        """How sure the search is of them."""
-        return self.suspects[0].probability
-
-
-class Forecast(msgspec.Struct, frozen=True, kw_only=True):
-    """What a search will cost: launches and minutes, expected and at worst, without errors."""
-
-    first: tuple[str, ...]
-    if_it_fails: tuple[str, ...]
-    if_it_passes: tuple[str, ...]
-    mean_launches: float
-    most_launches: int
-    mean_minutes: float
-    most_minutes: float
+LEADING = 24
+"""So many of the likeliest laws are looked at when a launch is valued as a confirmation."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,239 +57,285 @@ class Search:
     """A search in progress; every method returns a new one or a value, nothing is changed.
 
     `possible[c]` is a configuration that can be launched, `fails[c, h]` whether it fails under
-    hypothesis h, `minutes[c]` what it costs, `belief[h]` the probability of h so far.
+    hypothesis h, `minutes[c]` what it costs, `joint[h, g]` the prior of h and of the noise of grid
+    point g times the likelihood of everything tried. `unlisted` is the catch-all's own share.
     """
 
     candidates: tuple[Candidate, ...]
     options: Options
+    space: Space
+    noise: Noise
     hypotheses: tuple[Hypothesis, ...]
     possible: tuple[Configuration, ...]
-    fails: NDArray[np.float64]
+    fails: NDArray[np.float32]
     minutes: NDArray[np.float64]
-    belief: NDArray[np.float64]
+    joint: NDArray[np.float64]
+    unlisted: Unlisted
     tried: tuple[Tried, ...] = ()
     row: dict[Configuration, int] = field(default_factory=dict)
 
+    @property
+    def belief(self) -> NDArray[np.float64]:
+        """Probability of each hypothesis so far."""
+        belief: NDArray[np.float64] = self.joint.sum(axis=1) / self.joint.sum()
+        return belief
+
+    @property
+    def differs(self) -> float:
+        """Probability that a failing configuration comes up sound in some launches."""
+        return float(self.joint[:, self.noise.miss > 0].sum() / self.joint.sum())
+
+    @property
+    def explained(self) -> float:
+        """Probability of a law that holds in every launch."""
+        steady = self.joint[:-1, self.noise.miss == 0].sum()
+        return float(steady / self.joint.sum())
+
     def next_probe(self) -> Configuration | Answer:
         """Return the configuration that tells most a minute, or the answer."""
-        if self.belief.max() >= self.options.confidence:
-            return self._answer(conclusive=True, why="the confidence asked for is reached")
+        belief = self.belief
+        top = int(belief.argmax())
+        split = self._split()
+        if split or 1 - self.explained >= self.options.resigned:
+            return self._resigned(split)
+        checks = self.checks(self.hypotheses[top])
+        sure = belief[top] >= self.options.confidence
+        if sure and all(check.confirmed for check in checks):
+            again = self._second_look(checks)
+            if again is not None and len(self.tried) < self.options.most_launches:
+                return again
+            return self._answer("confirmed", "every configuration it speaks of was launched")
         if len(self.tried) >= self.options.most_launches:
-            return self._answer(conclusive=False, why="the bound on launches is reached")
-        gain = self._information()
-        if len(gain) == 0 or gain.max() < 1e-6:
-            return self._answer(
-                conclusive=False, why="no configuration that can be launched tells more"
-            )
-        rate = gain / self.minutes
-        # Ties go to the configuration nearest to the good one, then to the first by name.
-        best = np.flatnonzero(rate >= rate.max() * (1 - 1e-9))
-        return min((self.possible[i] for i in best), key=lambda c: (len(c), sorted(c)))
+            return self._answer("bound", "the bound on launches is reached")
+        if sure:
+            return self._confirming(checks)
+        return self._most_telling(belief)
 
-    def update(self, configuration: Configuration, verdict: ProbeVerdict) -> "Search":
-        """Return the search after a verdict; an inconclusive one teaches nothing but is counted.
+    def update(self, configuration: Configuration, outcome: ProbeVerdict | Counts) -> "Search":
+        """Return the search after a launch; an inconclusive one teaches nothing but is counted.
+
+        A verdict in words stands for all probes of a launch.
 
         Raises:
             InputError: the configuration is none that can be launched.
         """
-        tried = (*self.tried, Tried(configuration=configuration, verdict=verdict))
-        if configuration not in self.row:
+        if not (configuration in self.row or self.space.can_launch(configuration)):
             raise InputError(f"no such configuration: {sorted(configuration)}")
+        counts = self._counts(outcome)
+        verdict = self.verdict(counts)
+        tried = (
+            *self.tried, Tried(configuration=configuration, verdict=verdict, counts=counts)
+        )  # fmt: skip
+        after = replace(self, tried=tried)
         if verdict == "inconclusive":
-            return replace(self, tried=tried, minutes=self._dearer(configuration))
-        error = self.options.verdict_error
-        fails = self.fails[self.row[configuration]] * (1 - 2 * error) + error
-        belief = self.belief * (fails if verdict == "fails" else 1 - fails)
-        return replace(self, tried=tried, belief=belief / belief.sum())
+            after = replace(after, minutes=self._dearer(configuration))
+        if not counts.asked:
+            return after
+        likely = np.where(
+            self._fails(configuration)[:, None],
+            self.noise.when_failing(counts)[None, :],
+            self.noise.when_sound(counts),
+        )
+        joint = self.joint * likely
+        joint[-1] = self.unlisted.weigh(after.catch_all().likelihood, joint)
+        return replace(after, joint=joint)
+
+    def verdict(self, counts: Counts) -> ProbeVerdict:
+        """Say what a launch comes to; one failed probe of many is not decisive where bad is bad."""
+        if not counts.asked:
+            return "inconclusive"
+        if not counts.failed:
+            return "passes"
+        return "fails" if self._odds(counts) >= DECISIVE else "inconclusive"
+
+    def enough(self, counts: Counts) -> bool:
+        """Whether the launch need not be asked further: all its probes, or one that decides."""
+        if counts.asked >= self.options.probes:
+            return True
+        return counts.failed > 0 and self._odds(counts) >= EARLY
+
+    def cost(self, configuration: Configuration) -> float:
+        """Minutes that a launch takes; one beyond the sample costs what the others do."""
+        place = self.row.get(configuration)
+        return float(np.median(self.minutes) if place is None else self.minutes[place])
 
     def suspects(self) -> tuple[Suspect, ...]:
         """Return all hypotheses, the most probable first."""
-        order = np.argsort(-self.belief, kind="stable")
+        belief = self.belief
+        order = np.argsort(-belief, kind="stable")
+        return tuple(_suspect(self.hypotheses[i], float(belief[i])) for i in order)
+
+    def checks(self, law: Hypothesis) -> tuple[Checked, ...]:
+        """List the launches that a law's sentence speaks of, and how they came out."""
         return tuple(
-            Suspect(
-                kind=self.hypotheses[i].kind,
-                causes=tuple(sorted(self.hypotheses[i].causes)),
-                probability=float(self.belief[i]),
+            Checked(
+                bad=tuple(sorted(claim.configuration)),
+                fails=claim.fails,
+                confirmed=self._confirmed(claim),
             )
-            for i in order
+            for claim in claims(law, self.space)
         )
 
-    def _information(self) -> NDArray[np.float64]:
+    def _said(self, configuration: Configuration) -> list[ProbeVerdict]:
+        return [tried.verdict for tried in self.tried if tried.configuration == configuration]
+
+    def _confirmed(self, claim: Claim) -> bool | None:
+        """Whether it came out so; one failure is proof where probes pass now and then."""
+        said = set(self._said(claim.configuration)) - {"inconclusive"}
+        if claim.configuration == self.space.bad:
+            said.add("fails")
+        return ("fails" in said) == claim.fails if said else None
+
+    def _second_look(self, checks: Sequence[Checked]) -> Configuration | None:
+        """Give a configuration of the answer to launch again: it must come out as before."""
+        mine = [frozenset(check.bad) for check in checks]
+        repeated = len(self.tried) - len({t.configuration for t in self.tried})
+        wanted = self.options.second_looks
+        if wanted is None:
+            wanted = 1 if len(self.tried) < SHORT else 0
+        if repeated >= wanted:
+            return None
+        fewest = min(len(self._said(one)) for one in mine)
+        mine = [one for one in mine if len(self._said(one)) == fewest]
+        gain = self._information(mine)
+        return mine[int(gain.argmax())]
+
+    def _split(self) -> list[Configuration]:
+        """Give what failed in one launch and passed in another, if its probes do not explain it."""
+        failing = [tried.counts for tried in self.tried if tried.counts.failed]
+        if missed(failing, self.options.probes, self.options.probe_error) >= HARDLY:
+            return []
+        both = {"fails", "passes"}
+        return [c for c in {t.configuration for t in self.tried} if both <= set(self._said(c))]
+
+    def _resigned(self, split: Sequence[Configuration]) -> Answer:
+        """Leave it open because no law that holds in every launch explains what was seen."""
+        if split:
+            several = " and ".join(shown(c) for c in sorted(split, key=sorted))
+            return self._answer(
+                "differs by launch", f"{several} failed in one launch and passed in another"
+            )
+        return self._answer(
+            "catch-all",
+            "no law known to the search explains the launches, unless what fails differs by launch",
+        )
+
+    def _confirming(self, checks: Sequence[Checked]) -> Configuration | Answer:
+        """Give the launch that confirms most of the likeliest sentence, or say why none can."""
+        open_ones = [frozenset(check.bad) for check in checks if not check.confirmed]
+        for one in open_ones:
+            if len(self._said(one)) >= MOST_TRIES:
+                return self._answer("cannot launch", f"{shown(one)} could not be decided")
+            if not (one in self.row or self.space.can_launch(one)):
+                return self._answer("cannot launch", f"no server can run {shown(one)}")
+        gain = self._information(open_ones)
+        return open_ones[int(gain.argmax())]
+
+    def _most_telling(self, belief: NDArray[np.float64]) -> Configuration | Answer:
+        gain = self._information(None)
+        if len(gain) == 0 or gain.max() < 1e-6:
+            return self._answer("no more", "no configuration that can be launched tells more")
+        rate = (gain + self.options.confirming * self._confirmations(belief)) / self.minutes
+        # Ties go to the configuration nearest to the good one, then to the first by name.
+        best = np.flatnonzero(rate >= rate.max() * (1 - 1e-5))
+        return min((self.possible[i] for i in best), key=lambda c: (len(c), sorted(c)))
+
+    def _confirmations(self, belief: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Chance, for each configuration, that the answer will have to show it launched."""
+        chance = np.zeros(len(self.possible))
+        known = {t.configuration for t in self.tried if t.verdict != "inconclusive"}
+        known.add(self.space.bad)
+        for i in np.argsort(-belief, kind="stable")[:LEADING]:
+            for claim in claims(self.hypotheses[i], self.space):
+                place = self.row.get(claim.configuration)
+                if place is not None and claim.configuration not in known:
+                    chance[place] += belief[i]
+        return chance
+
+    def _information(self, only: Sequence[Configuration] | None) -> NDArray[np.float64]:
         """Mutual information of each configuration's verdict and the hypotheses, in bits."""
-        error = self.options.verdict_error
-        fails = (self.fails @ self.belief) * (1 - 2 * error) + error
-        information: NDArray[np.float64] = _entropy(fails) - _entropy(np.array([error]))
-        return information
+        every = only is None
+        configurations = self.possible if only is None else only
+        fails = self.fails if every else np.array([self._fails(c) for c in configurations])
+        joint = self.joint / self.joint.sum()
+        belief = np.maximum(joint.sum(axis=1), 1e-300)
+        none_failed = Counts(asked=self.options.probes)
+        seen = joint @ (1 - self.noise.when_failing(none_failed)) / belief
+        alarm = 1 - self.noise.when_sound(none_failed)
+        mean = belief * (seen - alarm)
+        doubt = belief * (_entropy(seen) - _entropy(np.array(alarm)))
+        mean[-1] = doubt[-1] = 0.0
+        of_law = (fails @ np.stack([mean, doubt], axis=1).astype(np.float32)).astype(np.float64)
+        other = self.catch_all().chances(configurations, joint[-1])
+        seen_other = alarm + other * (seen[-1] - alarm)
+        rest = 1 - belief[-1]
+        total = of_law[:, 0] + rest * alarm + belief[-1] * seen_other
+        given = of_law[:, 1] + rest * _entropy(np.array(alarm))
+        gain: NDArray[np.float64] = _entropy(total) - given - belief[-1] * _entropy(seen_other)
+        return gain
+
+    def _fails(self, configuration: Configuration) -> NDArray[np.bool_]:
+        place = self.row.get(configuration)
+        if place is not None:
+            return np.asarray(self.fails[place] > 0)
+        return np.asarray(failing(self.hypotheses, [configuration], self.space.names)[0])
+
+    def catch_all(self) -> CatchAll:
+        """Weigh the launches as the hypothesis of no law sees them."""
+        launches = [(tried.configuration, tried.counts) for tried in self.tried]
+        return CatchAll.after(launches, self.noise, self.space.bad)
+
+    def _odds(self, counts: Counts) -> float:
+        """Odds that a launch with these counts was of a failing configuration."""
+        weight = self.joint.sum(axis=0)
+        likely = self.noise.when_failing(counts) @ weight / weight.sum()
+        return float(likely / self.noise.when_sound(counts))
+
+    def _counts(self, outcome: ProbeVerdict | Counts) -> Counts:
+        every = self.options.probes
+        match outcome:
+            case "fails":
+                return Counts(asked=every, failed=every)
+            case "passes":
+                return Counts(asked=every)
+            case "inconclusive":
+                return Counts()
+            case _:
+                return outcome
 
     def _dearer(self, configuration: Configuration) -> NDArray[np.float64]:
         """Double the price of what could not be decided, so that others come first next time."""
         minutes = self.minutes.copy()
-        minutes[self.row[configuration]] *= 2
+        if configuration in self.row:
+            minutes[self.row[configuration]] *= 2
         return minutes
 
-    def _answer(self, *, conclusive: bool, why: str) -> Answer:
+    def _answer(self, reason: Reason, why: str) -> Answer:
+        top = self.hypotheses[int(self.joint.sum(axis=1).argmax())]
         return Answer(
-            conclusive=conclusive,
+            conclusive=reason == "confirmed",
             suspects=self.suspects(),
             launches=len(self.tried),
+            reason=reason,
             why=why,
+            checks=self.checks(top),
+            differs=self.differs,
         )
 
 
-def start(
-    candidates: Sequence[Candidate],
-    options: Options | None = None,
-    *,
-    can_launch: Callable[[Configuration], bool] = lambda _: True,
-    minutes: Callable[[Configuration], float] | None = None,
-) -> Search:
-    """Set up a search. The good server is taken to pass and the bad one to fail.
+def shown(configuration: Configuration) -> str:
+    """Say a configuration in words."""
+    return f"bad {', '.join(sorted(configuration))}" if configuration else "the good server"
 
-    `can_launch` leaves out configurations that no server can run; `minutes` is the cost of one
-    (the options' launch and probe by default).
 
-    Raises:
-        InputError: no candidate, too many of them, or a name given twice.
-    """
-    options = options or Options()
-    names = _checked(candidates)
-    possible = tuple(c for c in _configurations(names) if can_launch(c))
-    hypotheses = _hypotheses(names, [*possible, frozenset(names)])
-    same = options.launch_minutes + options.probe_minutes
-    cost = [minutes(c) if minutes else same for c in possible]
-    causes = _codes([h.causes for h in hypotheses], names)
-    subset = (_codes(possible, names)[:, None] & causes) == causes
-    return Search(
-        candidates=tuple(candidates),
-        options=options,
-        hypotheses=hypotheses,
-        possible=possible,
-        fails=subset.astype(np.float64),
-        minutes=np.maximum(np.array(cost, dtype=np.float64), 1e-3),
-        belief=_priors(candidates, hypotheses, options),
-        row={c: i for i, c in enumerate(possible)},
+def _suspect(law: Hypothesis, probability: float) -> Suspect:
+    return Suspect(
+        kind=law.kind,
+        causes=tuple(sorted(law.causes)),
+        probability=probability,
+        sets=tuple(tuple(sorted(one)) for one in law.sets),
+        cure=law.cure,
     )
-
-
-def forecast(search: Search) -> Forecast:
-    """Tell what the search will cost from here, by playing it for every hypothesis."""
-    first = search.next_probe()
-    branches = [_first_of(search, first, verdict) for verdict in ("fails", "passes")]
-    played = [_play(search, h) for h in search.hypotheses]
-    weights = search.belief / search.belief.sum()
-    launches = np.array([launches for launches, _ in played])
-    minutes = np.array([minutes for _, minutes in played])
-    return Forecast(
-        first=() if isinstance(first, Answer) else tuple(sorted(first)),
-        if_it_fails=branches[0],
-        if_it_passes=branches[1],
-        mean_launches=float(weights @ launches),
-        most_launches=int(launches.max()),
-        mean_minutes=float(weights @ minutes),
-        most_minutes=float(minutes.max()),
-    )
-
-
-def _first_of(
-    search: Search, first: Configuration | Answer, verdict: Literal["fails", "passes"]
-) -> tuple[str, ...]:
-    if isinstance(first, Answer):
-        return ()
-    following = search.update(first, verdict).next_probe()
-    return following.causes if isinstance(following, Answer) else tuple(sorted(following))
-
-
-def _play(search: Search, truth: Hypothesis) -> tuple[int, float]:
-    """Count launches and minutes to the answer when `truth` holds and no verdict errs."""
-    minutes = 0.0
-    already = len(search.tried)
-    while not isinstance(step := search.next_probe(), Answer):
-        minutes += float(search.minutes[search.row[step]])
-        bad = truth.causes <= step
-        search = search.update(step, "fails" if bad else "passes")
-    return len(search.tried) - already, minutes
-
-
-def _checked(candidates: Sequence[Candidate]) -> tuple[str, ...]:
-    names = tuple(candidate.name for candidate in candidates)
-    if not names:
-        raise InputError("the good and the bad server do not differ in any restart factor")
-    if len(set(names)) < len(names):
-        raise InputError("a restart factor is named twice")
-    if len(names) > MOST_CANDIDATES:
-        raise InputError(
-            f"{len(names)} restart factors differ; at most {MOST_CANDIDATES} can be searched",
-            hint="start from a good cell that is nearer to the bad one",
-        )
-    if any(
-        not (candidate.weight > 0 and math.isfinite(candidate.weight)) for candidate in candidates
-    ):
-        raise InputError("a prior weight is a positive number")
-    return names
-
-
-def _hypotheses(
-    names: tuple[str, ...], launchable: Sequence[Configuration]
-) -> tuple[Hypothesis, ...]:
-    """List the minimal failing sets that can be told apart in principle.
-
-    A factor that only exists beside another one (a tree's topk beside the tree) stands for the
-    pair of them.
-    """
-    needs = {
-        name: frozenset(names).intersection(*(c for c in launchable if name in c)) for name in names
-    }
-    singles = [Hypothesis(kind="single", causes=frozenset([name])) for name in names]
-    pairs = [
-        Hypothesis(kind="pair", causes=frozenset(pair))
-        for pair in itertools.combinations(names, 2)
-        if (pair[0] in needs[pair[1]]) == (pair[1] in needs[pair[0]])
-    ]
-    more = [Hypothesis(kind="three or more", causes=frozenset(names))] if len(names) > 2 else []
-    return (*singles, *pairs, *more, Hypothesis(kind="always", causes=frozenset()))
-
-
-def _configurations(names: tuple[str, ...]) -> list[Configuration]:
-    """All configurations but the bad server itself, which is known to fail."""
-    if len(names) <= ENUMERABLE:
-        sizes = range(len(names))
-        return [frozenset(c) for size in sizes for c in itertools.combinations(names, size)]
-    random = np.random.default_rng(0)
-    everything = frozenset(names)
-    near = [frozenset(c) for size in (0, 1, 2) for c in itertools.combinations(names, size)]
-    far = [everything - c for c in near if c]
-    halves = [
-        frozenset(name for name, bad in zip(names, row, strict=True) if bad)
-        for row in random.random((2000, len(names))) < random.uniform(0.2, 0.8, (2000, 1))
-    ]
-    return list(dict.fromkeys(c for c in (*near, *far, *halves) if c != everything))
-
-
-def _codes(sets: Sequence[Configuration], names: tuple[str, ...]) -> NDArray[np.int64]:
-    """One bit a factor, so that set inclusion is arithmetic."""
-    bit = {name: 1 << i for i, name in enumerate(names)}
-    return np.array([sum(bit[name] for name in one) for one in sets], dtype=np.int64)
-
-
-def _priors(
-    candidates: Sequence[Candidate], hypotheses: tuple[Hypothesis, ...], options: Options
-) -> NDArray[np.float64]:
-    """Singles in proportion to their weight, pairs to the product of theirs."""
-    weight = {candidate.name: candidate.weight for candidate in candidates}
-    raw = np.array([math.prod(weight[name] for name in h.causes) for h in hypotheses])
-    shares = {
-        "single": 1 - options.pair_share,
-        "pair": options.pair_share,
-        "three or more": options.unexplained / 2,
-        "always": options.unexplained / 2,
-    }
-    belief = np.zeros(len(hypotheses))
-    for kind, share in shares.items():
-        mine = np.array([h.kind == kind for h in hypotheses])
-        if mine.any():
-            belief[mine] = share * raw[mine] / raw[mine].sum()
-    total: float = belief.sum()
-    return belief * (1.0 / total)
 
 
 def _entropy(p: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from specbench.model.matrix import Level
-from specbench.planning.isolate import ProbeVerdict
+from specbench.planning.search_terms import ProbeVerdict
 
 
 class FreeFactor(msgspec.Struct, frozen=True, kw_only=True):

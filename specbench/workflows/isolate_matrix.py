@@ -14,10 +14,13 @@ from specbench.expressions.expression import ExpressionError, parse
 from specbench.model.host import Host
 from specbench.model.matrix import Cell, Level, Matrix
 from specbench.model.plan import LaunchSpec
+from specbench.planning.causes import Configuration
 from specbench.planning.design import Design
-from specbench.planning.isolate import Candidate, Configuration, Options
+from specbench.planning.search_terms import Candidate, Options
 from specbench.workflows.history import Past
-from specbench.workflows.isolate_search import Case, IsolateEvent, Probe, Probed, Settings, isolate
+from specbench.workflows.isolate_events import IsolateEvent
+from specbench.workflows.isolate_journal import Settings
+from specbench.workflows.isolate_search import Case, Probe, Probed, isolate
 from specbench.workflows.lab import Lab
 from specbench.workflows.prepare import with_file_hashes, with_pinned_files
 from specbench.workflows.probes import Bench, ProbeKind, probe_kind
@@ -32,7 +35,12 @@ WEIGHTS = {
 
 @dataclass(frozen=True, kw_only=True)
 class IsolateOptions:
-    """What the user asked for. `good` and `bad` are expressions that name one server each."""
+    """What the user asked for. `good` and `bad` are expressions that name one server each.
+
+    `probes` are asked in every launch, `probe_error` is how often one passes on a failing server
+    (None: learnt), `second_looks` are launches of the answer's configurations that are repeated
+    (None: one in a short search).
+    """
 
     matrix: Path
     good: str
@@ -42,6 +50,10 @@ class IsolateOptions:
     hosts: Path | None = None
     results: Path = Path("results")
     launch_minutes: float | None = None
+    probes: int = 8
+    probe_error: float | None = None
+    second_looks: int | None = None
+    most_launches: int = 30
 
 
 def isolate_matrix(options: IsolateOptions, lab: Lab) -> Generator[IsolateEvent, None, None]:
@@ -75,9 +87,20 @@ def isolate_matrix(options: IsolateOptions, lab: Lab) -> Generator[IsolateEvent,
         settings=_settings(bench, bad, kind),
         free=kind.factors,
         can_launch=between.can_launch,
-        options=Options() if minutes is None else Options(launch_minutes=minutes),
+        options=_search_options(options, minutes),
+        cost_known=minutes is not None,
     )
     return isolate(case, options.results)
+
+
+def _search_options(options: IsolateOptions, minutes: float | None) -> Options:
+    given = Options(
+        probes=options.probes,
+        probe_error=options.probe_error,
+        second_looks=options.second_looks,
+        most_launches=options.most_launches,
+    )
+    return given if minutes is None else msgspec.structs.replace(given, launch_minutes=minutes)
 
 
 class _Between:
@@ -154,7 +177,9 @@ def _running(
                     pass
             except LoadFailed as error:
                 note = f"did not load: {error.what}"
-                answer = Probed(verdict="fails" if kind.crash else "inconclusive", note=note)
+                answer = Probed(
+                    verdict="fails" if kind.crash else "inconclusive", note=note, gone=True
+                )
                 yield lambda _: answer
                 return
             yield lambda settings: kind.ask(service, spec, settings)

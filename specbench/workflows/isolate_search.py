@@ -1,43 +1,63 @@
-"""Find which factor, or pair, turns a good server into a bad one: shrink the probe, then launch."""
+"""Find which factors turn a good server into a bad one: shrink the probe, then launch."""
 
-import hashlib
-import json
 import time
-from collections import defaultdict
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import ceil, log
 from pathlib import Path
 from typing import Self
 
 import msgspec
 
 from specbench.errors import InputError
-from specbench.model.matrix import Level
-from specbench.planning.isolate import (
-    Answer,
-    Candidate,
-    Configuration,
-    Forecast,
-    Options,
-    ProbeVerdict,
-    Suspect,
-    forecast,
-    start,
+from specbench.planning.causes import Configuration
+from specbench.planning.isolate import Search
+from specbench.planning.probe_noise import Counts
+from specbench.planning.search_forecast import ROUGHLY, forecast
+from specbench.planning.search_start import start
+from specbench.planning.search_terms import Answer, Candidate, Options, ProbeVerdict
+from specbench.planning.shrink import FreeFactor, Shrink, shrink
+from specbench.workflows.isolate_events import (
+    Asked,
+    Finding,
+    IsolateEvent,
+    Judged,
+    Launching,
+    Planned,
 )
-from specbench.planning.shrink import FreeFactor, Shrink, ShrinkStep, shrink
-from specbench.recording.durable import Journal, read_journal
+from specbench.workflows.isolate_journal import Answered, Memory, Settings, journal_path
+from specbench.workflows.isolate_wording import (
+    largest_passing,
+    reading,
+    smallest_failing,
+    would_decide,
+)
 
 EXIT_INCONCLUSIVE = 5
 
-Settings = Mapping[str, Level]
+MOST_UNDECIDED = 2
+"""So many probes without a verdict end a launch."""
+
+BAD_LAUNCHES = 2
+"""The bad server is refused when it passed in so many launches."""
+
+MISSED = 0.02
+"""A cheaper probe counts as passing when a failing one would be missed so rarely."""
+
+AS_SURE = 0.75
+"""The cheaper probe must fail at least so often, beside the one that it replaces."""
+
+FORECAST_EACH_LAUNCH = 8
+"""Up to so many factors the forecast is made anew after every launch."""
 
 
 class Probed(msgspec.Struct, frozen=True, kw_only=True):
-    """What one probe said; `note` is its evidence in a few words."""
+    """What one probe said; `note` is its evidence in a few words, `gone` that the server died."""
 
     verdict: ProbeVerdict
     note: str = ""
+    gone: bool = False
 
 
 Probe = Callable[[Settings], Probed]
@@ -50,6 +70,7 @@ class Case:
     `running(configuration)` launches a server with those factors at their bad level and gives the
     probe of it; a server that does not come up gives a probe that says so. `settings` are the
     probe's free factors as the bad cell has them, `free` those that may be made cheaper.
+    `cost_known` is false where the options' minutes of a launch are only a guess.
     """
 
     name: str
@@ -61,63 +82,12 @@ class Case:
     can_launch: Callable[[Configuration], bool] = lambda _: True
     minutes: Callable[[Configuration], float] | None = None
     options: Options = field(default_factory=Options)
+    cost_known: bool = True
 
-
-class Planned(msgspec.Struct, frozen=True, kw_only=True, tag="planned"):
-    """Before anything is launched: the candidates, the first steps and the expected cost.
-
-    `launches` and `minutes` include the launch of the bad server on which the probe is shrunk.
-    """
-
-    candidates: tuple[Candidate, ...]
-    probe: str
-    forecast: Forecast
-    launches: float
-    minutes: float
-
-
-class Launching(msgspec.Struct, frozen=True, kw_only=True, tag="launching"):
-    """A server is about to be started with these factors at their bad level."""
-
-    bad: tuple[str, ...]
-
-
-class Asked(msgspec.Struct, frozen=True, kw_only=True, tag="asked"):
-    """A probe was answered; `cached` from the journal of an earlier, interrupted search."""
-
-    bad: tuple[str, ...]
-    settings: dict[str, Level]
-    verdict: ProbeVerdict
-    note: str
-    minutes: float
-    cached: bool
-
-
-class Finding(msgspec.Struct, frozen=True, kw_only=True, tag="finding"):
-    """The answer, and the probe that shows it.
-
-    `causes` maps each factor to its good and bad level. `needed` are changes of the probe under
-    which the bad server passed. `launches` counts servers started by this call and earlier ones.
-    """
-
-    schema: int = 1
-    conclusive: bool
-    kind: str
-    causes: dict[str, tuple[Level, Level]]
-    probability: float
-    why: str
-    reading: str
-    suspects: tuple[Suspect, ...]
-    probe: str
-    settings: dict[str, Level]
-    needed: tuple[ShrinkStep, ...]
-    launches: int
-    minutes: float
-    journal: str
-    exit_status: int
-
-
-IsolateEvent = Planned | Launching | Asked | Finding
+    @property
+    def bad(self) -> Configuration:
+        """The bad server."""
+        return frozenset(candidate.name for candidate in self.candidates)
 
 
 def isolate(case: Case, folder: Path) -> Generator[IsolateEvent, None, None]:
@@ -128,62 +98,134 @@ def isolate(case: Case, folder: Path) -> Generator[IsolateEvent, None, None]:
         RecordingError: the journal cannot be written.
     """
     search = start(case.candidates, case.options, can_launch=case.can_launch, minutes=case.minutes)
+    yield _planned(case, search)
+    path = journal_path(folder, case.name, case.candidates, case.probe, case.settings)
+    with Memory(path) as memory:
+        shrunk, counts, passed = yield from _bad_server(case, memory)
+        for one in (*passed, counts):
+            search = search.update(case.bad, one)
+        search = _priced(search, memory, case)
+        yield _judged(search, case.bad, counts, "", looks_ahead=True)
+        while not isinstance(step := search.next_probe(), Answer):
+            search = yield from _launch(case, search, step, shrunk.settings, memory)
+        yield _finding(case, step, search, shrunk, memory, counts)
+
+
+def _planned(case: Case, search: Search) -> Planned:
     expected = forecast(search)
-    bad = frozenset(candidate.name for candidate in case.candidates)
-    one = case.minutes(bad) if case.minutes else search.options.launch_minutes
-    yield Planned(
+    minutes = search.cost(case.bad) + expected.mean_minutes
+    return Planned(
         candidates=case.candidates,
         probe=case.probe,
+        probes=case.options.probes,
         forecast=expected,
         launches=1 + expected.mean_launches,
-        minutes=one + expected.mean_minutes,
+        minutes=minutes if case.cost_known else None,
     )
-    with _Memory(case, folder) as memory:
-        shrunk = yield from _shrink(case, bad, memory)
-        while not isinstance(step := search.next_probe(), Answer):
-            asked = yield from _ask(case, step, shrunk.settings, memory)
-            search = search.update(step, asked)
-        yield _finding(case, step, shrunk, memory)
+
+
+def _bad_server(
+    case: Case, memory: Memory
+) -> Generator[IsolateEvent, None, tuple[Shrink, Counts, list[Counts]]]:
+    """Launch the bad server, once more if it passes: what differs by launch is no wrong input."""
+    passed: list[Counts] = []
+    for _ in range(BAD_LAUNCHES):
+        with _Session(case, case.bad, memory) as session:
+            counts = yield from session.count(case.settings, case.options.probes)
+            if counts.failed:
+                return *(yield from _shrink(case, session, counts)), passed
+        if not counts.asked:
+            break
+        passed.append(counts)
+    said = f"passes, in {len(passed)} launches" if passed else "inconclusive"
+    raise InputError(
+        f"the bad cell does not fail the probe ({case.probe}): {said}",
+        hint="isolation needs a probe that fails on --bad and passes on --good",
+    )
 
 
 def _shrink(
-    case: Case, bad: Configuration, memory: "_Memory"
-) -> Generator[IsolateEvent, None, Shrink]:
-    """Free factors first, all on one launch of the bad server."""
-    with _Session(case, bad, memory) as session:
-        verdict = yield from session.ask(case.settings)
-        if verdict != "fails":
-            raise InputError(
-                f"the bad cell does not fail the probe ({case.probe}): {verdict}",
-                hint="isolation needs a probe that fails on --bad and passes on --good",
-            )
-        state = shrink(case.settings, case.free)
-        while (settings := state.next_probe()) is not None:
-            state = state.update((yield from session.ask(settings)))
-        if state.settings != dict(case.settings):
-            # One verdict in fifty is wrong: the cheap probe must fail twice to be used.
-            again = yield from session.ask(state.settings)
-            if again != "fails":
-                return shrink(case.settings, ())
-        return state
+    case: Case, session: "_Session", counts: Counts
+) -> Generator[IsolateEvent, None, tuple[Shrink, Counts]]:
+    """Make the probe cheaper by its free factors, all on one launch of the bad server."""
+    if session.gone:
+        return shrink(case.settings, ()), counts
+    probes = case.options.probes
+    state, enough = shrink(case.settings, case.free), _enough(counts, probes)
+    while (settings := state.next_probe()) is not None:
+        if session.gone:
+            break
+        state = state.update((yield from session.first_failure(settings, enough)))
+    if state.settings == dict(case.settings):
+        return state, counts
+    again = yield from session.count(state.settings, probes)
+    as_sure = again.failed * counts.asked >= AS_SURE * counts.failed * again.asked
+    if again.failed and as_sure:
+        return state, again
+    return shrink(case.settings, ()), counts
 
 
-def _ask(
-    case: Case, configuration: Configuration, settings: Settings, memory: "_Memory"
-) -> Generator[IsolateEvent, None, ProbeVerdict]:
-    with _Session(case, configuration, memory) as session:
-        return (yield from session.ask(settings))
+def _enough(counts: Counts, most: int) -> int:
+    """Probes after which a setting that fails as often as the bad server is hardly missed."""
+    passes = 1 - (counts.failed + 0.5) / (counts.asked + 1)
+    return min(most, max(1, ceil(log(MISSED) / log(passes))))
+
+
+def _launch(
+    case: Case, search: Search, step: Configuration, settings: Settings, memory: Memory
+) -> Generator[IsolateEvent, None, Search]:
+    """Launch a configuration, ask until its probes decide, and learn from them."""
+    undecided, counts, note = 0, Counts(), ""
+    with _Session(case, step, memory) as session:
+        while not search.enough(counts) and undecided < MOST_UNDECIDED and not session.gone:
+            asked = yield from session.ask(settings)
+            note = asked.note
+            if asked.verdict == "inconclusive":
+                undecided += 1
+            else:
+                counts = counts.and_one(fails=asked.verdict == "fails")
+    if undecided and not counts.failed:
+        counts = Counts()  # a launch passes only when all of its probes do
+    after = _priced(search.update(step, counts), memory, case)
+    looks_ahead = len(case.candidates) <= FORECAST_EACH_LAUNCH
+    yield _judged(after, step, counts, note, looks_ahead=looks_ahead)
+    return after
+
+
+def _priced(search: Search, memory: Memory, case: Case) -> Search:
+    """Price the launches to come by those of this search."""
+    if case.minutes is not None:
+        return search
+    probes = memory.probe_minutes * case.options.probes
+    now = max(memory.launch_minutes + probes, 1e-3)
+    return replace(search, minutes=search.minutes * (now / float(search.minutes.min())))
+
+
+def _judged(
+    search: Search, step: Configuration, counts: Counts, note: str, *, looks_ahead: bool
+) -> Judged:
+    left = forecast(search, ROUGHLY) if looks_ahead else None
+    return Judged(
+        bad=tuple(sorted(step)),
+        verdict=search.tried[-1].verdict,
+        counts=counts,
+        note=note,
+        launches_left=left.mean_launches if left else None,
+        minutes_left=left.mean_minutes if left else None,
+    )
 
 
 class _Session:
-    """Probes of one configuration: launched only when the journal cannot answer."""
+    """Probes of one launch: the server is started only when the journal cannot answer."""
 
-    def __init__(self, case: Case, configuration: Configuration, memory: "_Memory") -> None:
+    def __init__(self, case: Case, configuration: Configuration, memory: Memory) -> None:
         self.case = case
         self.configuration = configuration
         self.memory = memory
+        self.launch = memory.begin(configuration)
         self.stack = ExitStack()
         self.probe: Probe | None = None
+        self.gone = False
 
     def __enter__(self) -> Self:
         return self
@@ -191,116 +233,102 @@ class _Session:
     def __exit__(self, *_: object) -> None:
         self.stack.close()
 
-    def ask(self, settings: Settings) -> Generator[IsolateEvent, None, ProbeVerdict]:
-        bad = tuple(sorted(self.configuration))
-        known = self.memory.recall(self.configuration, settings)
-        if known is not None:
-            yield _asked(bad, settings, known, cached=True)
-            return known.verdict
+    def count(self, settings: Settings, probes: int) -> Generator[IsolateEvent, None, Counts]:
+        """Ask so many times, or until the server is gone or nothing is said."""
+        counts, undecided = Counts(), 0
+        while counts.asked < probes and undecided < MOST_UNDECIDED and not self.gone:
+            asked = yield from self.ask(settings, shrinking=True)
+            if asked.verdict == "inconclusive":
+                undecided += 1
+            else:
+                counts = counts.and_one(fails=asked.verdict == "fails")
+        return counts
+
+    def first_failure(
+        self, settings: Settings, probes: int
+    ) -> Generator[IsolateEvent, None, ProbeVerdict]:
+        """Ask until one fails; passing takes all of them."""
+        for _ in range(probes):
+            asked = yield from self.ask(settings, shrinking=True)
+            if asked.verdict != "passes":
+                return asked.verdict
+        return "passes"
+
+    def ask(
+        self, settings: Settings, *, shrinking: bool = False
+    ) -> Generator[IsolateEvent, None, Answered]:
+        known = self.memory.recall(self.configuration, self.launch, settings)
+        answer = known or (yield from self._measured(settings))
+        self.gone = answer.gone
+        yield Asked(
+            bad=tuple(sorted(self.configuration)),
+            settings=dict(settings),
+            verdict=answer.verdict,
+            note=answer.note,
+            minutes=answer.minutes,
+            cached=known is not None,
+            shrinking=shrinking,
+        )
+        return answer
+
+    def _measured(self, settings: Settings) -> Generator[IsolateEvent, None, Answered]:
         clock = time.monotonic()
         launched = self.probe is None
         if self.probe is None:
-            yield Launching(bad=bad)
+            yield Launching(bad=tuple(sorted(self.configuration)))
             self.probe = self.stack.enter_context(self.case.running(self.configuration))
+        up = time.monotonic()
         probed = self.probe(settings)
-        answer = _Answered(
+        answer = Answered(
             verdict=probed.verdict,
             note=probed.note,
             minutes=(time.monotonic() - clock) / 60,
             launched=launched,
+            launch_minutes=(up - clock) / 60,
+            gone=probed.gone,
         )
-        self.memory.store(self.configuration, settings, answer)
-        yield _asked(bad, settings, answer, cached=False)
-        return probed.verdict
+        self.memory.store(self.configuration, self.launch, settings, answer)
+        return answer
 
 
-class _Answered(msgspec.Struct, frozen=True, kw_only=True):
-    verdict: ProbeVerdict
-    note: str
-    minutes: float
-    launched: bool
+def _more_launches(search: Search) -> float:
+    """Expect how many launches beyond the bound an answer would take."""
+    most = len(search.tried) + search.options.most_launches
+    options = msgspec.structs.replace(search.options, most_launches=most)
+    return forecast(replace(search, options=options), ROUGHLY).mean_launches
 
 
-class _Memory:
-    """Every verdict, durable.
-
-    Equal questions are answered in the order they were asked: a second launch of the same
-    configuration is new evidence, not a look-up.
-    """
-
-    def __init__(self, case: Case, folder: Path) -> None:
-        self.path = folder / f"isolate-{_slug(case.name)}-{_fingerprint(case)}.jsonl"
-        self.past: dict[str, list[_Answered]] = defaultdict(list)
-        self.launches = 0
-        self.minutes = 0.0
-        folder.mkdir(parents=True, exist_ok=True)
-        for entry in read_journal(self.path) if self.path.exists() else ():
-            answer = msgspec.convert(entry["answer"], _Answered)
-            if answer.verdict != "inconclusive":  # what could not be decided is asked again
-                self.past[str(entry["question"])].append(answer)
-        self.journal = Journal(self.path)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.journal.close()
-
-    def recall(self, configuration: Configuration, settings: Settings) -> _Answered | None:
-        waiting = self.past[_question(configuration, settings)]
-        if not waiting:
-            return None
-        self._count(waiting[0])
-        return waiting.pop(0)
-
-    def store(self, configuration: Configuration, settings: Settings, answer: _Answered) -> None:
-        question = _question(configuration, settings)
-        self.journal.append({"question": question, "answer": msgspec.to_builtins(answer)})
-        self._count(answer)
-
-    def _count(self, answer: _Answered) -> None:
-        self.launches += answer.launched
-        self.minutes += answer.minutes
-
-
-def _question(configuration: Configuration, settings: Settings) -> str:
-    return json.dumps([sorted(configuration), dict(settings)], sort_keys=True)
-
-
-def _fingerprint(case: Case) -> str:
-    """Identify the question, so that a journal never answers another one."""
-    content = [msgspec.to_builtins(case.candidates), case.probe, dict(case.settings)]
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
-
-
-def _slug(name: str) -> str:
-    return "".join(c if c.isalnum() or c in "-_" else "-" for c in name)[:60]
-
-
-def _asked(bad: tuple[str, ...], settings: Settings, answer: _Answered, *, cached: bool) -> Asked:
-    return Asked(
-        bad=bad,
-        settings=dict(settings),
-        verdict=answer.verdict,
-        note=answer.note,
-        minutes=answer.minutes,
-        cached=cached,
-    )
-
-
-def _finding(case: Case, answer: Answer, shrunk: Shrink, memory: _Memory) -> Finding:
+def _finding(
+    case: Case, answer: Answer, search: Search, shrunk: Shrink, memory: Memory, counts: Counts
+) -> Finding:
     levels = {c.name: (c.good, c.bad) for c in case.candidates}
     top = answer.suspects[0]
-    causes = {name: levels[name] for name in top.causes} if top.kind != "always" else {}
+    flaky = counts.failed < counts.asked
+    more = _more_launches(search) if answer.reason == "bound" else None
+    said = (
+        f"; the probe is flaky: it failed {counts.failed} of {counts.asked} times" if flaky else ""
+    )
     return Finding(
         conclusive=answer.conclusive,
         kind=top.kind,
-        causes=causes,
+        causes={name: levels[name] for name in top.causes},
+        sets=top.sets,
+        cure=top.cure,
         probability=top.probability,
+        reason=answer.reason,
         why=answer.why,
-        reading=_reading(answer, causes),
+        reading=reading(answer, levels, said + (" on the bad server" if flaky else "")),
+        would_decide=would_decide(answer, more),
+        more_launches=more,
+        checks=answer.checks,
         suspects=answer.suspects[:5],
+        smallest_failing=tuple(smallest_failing(search.tried)),
+        largest_passing=tuple(largest_passing(search.tried)),
         probe=case.probe,
+        probes=case.options.probes,
+        bad_server=counts,
+        flaky=flaky,
+        differs_by_launch=answer.differs,
         settings=dict(shrunk.settings),
         needed=shrunk.needed,
         launches=memory.launches,
@@ -308,20 +336,3 @@ def _finding(case: Case, answer: Answer, shrunk: Shrink, memory: _Memory) -> Fin
         journal=str(memory.path),
         exit_status=0 if answer.conclusive else EXIT_INCONCLUSIVE,
     )
-
-
-def _reading(answer: Answer, causes: Mapping[str, Sequence[Level]]) -> str:
-    """Say the answer in a sentence."""
-    shown = [f"{name} ({good} -> {bad})" for name, (good, bad) in causes.items()]
-    sure = f"probability {answer.probability:.3f}"
-    if not answer.conclusive:
-        return f"not decided: {answer.why}; the likeliest is {' with '.join(shown)}, {sure}"
-    match answer.suspects[0].kind:
-        case "single":
-            return f"{shown[0]} alone turns good into bad, {sure}"
-        case "pair":
-            return f"{shown[0]} together with {shown[1]}, neither alone, {sure}"
-        case "always":
-            return f"the probe fails on the good server too, {sure}: it shows no difference"
-        case _:
-            return f"no single factor and no pair explains it: it needs three or more, {sure}"

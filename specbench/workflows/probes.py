@@ -30,7 +30,8 @@ from specbench.model.plan import LaunchSpec
 from specbench.planning.shrink import FREE_FACTORS, FreeFactor
 from specbench.verify.battery import verdict_of
 from specbench.verify.options import VerifyOptions
-from specbench.workflows.isolate_search import Probed, Settings
+from specbench.workflows.isolate_journal import Settings
+from specbench.workflows.isolate_search import Probed
 from specbench.workflows.lab import Lab, drives_remotely
 from specbench.workflows.trial import read_requests, write_prompts
 
@@ -165,10 +166,10 @@ def _crash(bench: Bench, server: Server, spec: LaunchSpec, settings: Settings) -
     try:
         _measure(bench, server, spec, settings)
     except HostError as error:
-        return Probed(verdict="fails", note=str(error))
+        return Probed(verdict="fails", note=str(error), gone=True)
     dead = server.check()
     if dead is not None:
-        return Probed(verdict="fails", note=str(getattr(dead, "cause", dead)))
+        return Probed(verdict="fails", note=str(getattr(dead, "cause", dead)), gone=True)
     return Probed(verdict="passes", note="it served to the end")
 
 

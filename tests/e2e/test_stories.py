@@ -48,6 +48,50 @@ server:
   flags: {fault: "{fault?}", time-scale: 0.0, load-seconds: 0.2}
 """
 
+TRIPLE = """\
+name: triple
+model: {path: embedded, served_name: embedded}
+hosts: [here]
+factors:
+  algorithm: [ar, dflash]
+  budget: [7, 15]
+  max_running_requests: [1, 8]
+  fault: [null, corrupt-at-concurrency]     # the new code
+server:
+  command: ["{python}", -m, specbench.engine]
+  flags: {fault: "{fault?}", time-scale: 0.0, load-seconds: 0.2}
+control: ar
+"""
+
+TOGETHER = """\
+import json, sys, threading, urllib.request
+
+PROMPTS = ("The river", "Once upon a time there was", "To sort a list of numbers,", "In the")
+
+def answer(text):
+    body = {"text": text, "sampling_params": {"temperature": 0, "max_new_tokens": 64}}
+    request = urllib.request.Request(
+        sys.argv[1] + "/generate", json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=60) as reply:
+        return json.load(reply)["text"]
+
+alone = [answer(prompt) for prompt in PROMPTS]
+together, ready = [""] * 4, threading.Barrier(4)
+
+def ask(i):
+    ready.wait()
+    together[i] = answer(PROMPTS[i])
+
+threads = [threading.Thread(target=ask, args=(i,)) for i in range(4)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+sys.exit(alone != together)
+"""
+
+HALF = "import random, sys\nif random.random() < 0.5:\n    sys.exit(0)\n"
+"""Before a check: half of its probes pass whatever the server does."""
+
 WIDE = """\
 name: wide
 model: {path: embedded, served_name: embedded}
@@ -133,7 +177,7 @@ def test_a_fault_of_new_code_and_new_topk_together_is_isolated_as_the_pair(tmp_p
         tmp_path, "isolate", "m.yaml", "--hosts", "hosts.yaml", "--results", "R", "--json",
         "--good", "budget == 7 and topk == 1 and fault == none",
         "--bad", "budget == 15 and topk == 4 and fault == 'sibling-visible-mask'",
-        "--command", f"{sys.executable} check.py {{url}}",
+        "--command", f"{sys.executable} check.py {{url}}", "--probes", "2",
     )  # fmt: skip
 
     assert done.returncode == 0, done.stderr
@@ -141,6 +185,44 @@ def test_a_fault_of_new_code_and_new_topk_together_is_isolated_as_the_pair(tmp_p
     assert found["kind"] == "pair"
     assert set(found["causes"]) == {"topk", "fault"}
     assert done.stderr.index("expected:") < done.stderr.index("launching")
+
+
+def test_a_fault_that_needs_three_factors_is_isolated_as_the_three(tmp_path: Path) -> None:
+    write_files(tmp_path, TRIPLE)
+    (tmp_path / "check.py").write_text(TOGETHER)
+
+    done = specbench(
+        tmp_path, "isolate", "m.yaml", "--hosts", "hosts.yaml", "--results", "R", "--json",
+        "--good", "algorithm == 'ar' and max_running_requests == 1 and fault == none",
+        "--bad", "algorithm == 'dflash' and budget == 15 and max_running_requests == 8"
+        " and fault == 'corrupt-at-concurrency'",
+        "--command", f"{sys.executable} check.py {{url}}", "--probes", "4",
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["kind"] == "triple"
+    assert set(found["causes"]) == {"algorithm", "max_running_requests", "fault"}
+    assert all(check["confirmed"] for check in found["checks"])
+
+
+def test_a_fault_under_a_probe_that_passes_half_the_time_is_told_or_left_open(
+    tmp_path: Path,
+) -> None:
+    write_files(tmp_path, PAIR)
+    (tmp_path / "check.py").write_text(HALF + CHECK)
+
+    done = specbench(
+        tmp_path, "isolate", "m.yaml", "--hosts", "hosts.yaml", "--results", "R", "--json",
+        "--good", "budget == 7 and topk == 1 and fault == none",
+        "--bad", "budget == 15 and topk == 4 and fault == 'sibling-visible-mask'",
+        "--command", f"{sys.executable} check.py {{url}}", "--probe-error", "0.5",
+    )  # fmt: skip
+
+    found = json.loads(done.stdout)
+    assert done.returncode == (0 if found["conclusive"] else 5), done.stderr
+    assert not found["conclusive"] or set(found["causes"]) == {"topk", "fault"}
+    assert found["bad_server"]["asked"] == found["probes"] == 8
 
 
 def test_a_tree_that_accepts_more_and_is_not_faster_loses_it_in_longer_steps(

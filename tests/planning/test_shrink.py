@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specbench.model.matrix import Level
-from specbench.planning.isolate import ProbeVerdict
+from specbench.planning.search_terms import ProbeVerdict
 from specbench.planning.shrink import Shrink, shrink
 
 SETTINGS: dict[str, Level] = {

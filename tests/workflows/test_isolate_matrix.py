@@ -7,8 +7,8 @@ import pytest
 from specbench.errors import InputError
 from specbench.model.load import DriveJob, RequestRecord
 from specbench.model.plan import LaunchSpec
+from specbench.workflows.isolate_events import Finding
 from specbench.workflows.isolate_matrix import IsolateOptions, isolate_matrix
-from specbench.workflows.isolate_search import Finding
 from tests.workflows.fakes import OOM, FakeLab, answered
 
 MATRIX = """\

@@ -1,4 +1,4 @@
-"""`specbench isolate`: which factor, or pair, turns a good cell into a bad one."""
+"""`specbench isolate`: which factors turn a good cell into a bad one."""
 
 from contextlib import closing
 from pathlib import Path
@@ -25,11 +25,26 @@ def isolate(
     launch_minutes: Annotated[
         float | None, typer.Option(min=0.001, help="Cost of a launch, if no recording tells.")
     ] = None,
+    probes: Annotated[int, typer.Option(min=1, help="Probes a launch; it passes if all do.")] = 8,
+    probe_error: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0, max=0.9, help="How often a bad server passes a probe, if not to be learnt."
+        ),
+    ] = None,
+    second_looks: Annotated[
+        int | None,
+        typer.Option(
+            min=0, help="Launches of the answer's servers to repeat; one if it was quick."
+        ),
+    ] = None,
+    most_launches: Annotated[int, typer.Option(min=1, help="Where an open search ends.")] = 30,
     json: JsonOption = False,
 ) -> None:
-    """Find which factor or pair of factors turns a good server into a bad one, in few launches.
+    """Find which factors turn a good server into a bad one, in few launches.
 
-    The same command resumes. Exit status: 0 found, 5 not decided.
+    Every server that the answer speaks of is launched. The same command resumes.
+    Exit status: 0 found and confirmed, 5 not decided.
 
     Example: specbench isolate m.yaml --good "budget == 7" --bad "budget == 32" --probe crash
     """
@@ -47,6 +62,10 @@ def isolate(
         hosts=hosts,
         results=results,
         launch_minutes=launch_minutes,
+        probes=probes,
+        probe_error=probe_error,
+        second_looks=second_looks,
+        most_launches=most_launches,
     )
     with signals_interrupt(), closing(isolate_matrix(options, real_lab())) as events:
         finding = follow(events)

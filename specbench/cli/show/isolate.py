@@ -6,13 +6,22 @@ import msgspec
 import typer
 
 from specbench.model.matrix import Level
-from specbench.planning.isolate import Forecast
-from specbench.workflows.isolate_search import Asked, Finding, IsolateEvent, Launching, Planned
+from specbench.planning.search_forecast import Forecast
+from specbench.planning.search_terms import Checked
+from specbench.workflows.isolate_events import (
+    Asked,
+    Finding,
+    IsolateEvent,
+    Judged,
+    Launching,
+    Planned,
+)
+from specbench.workflows.isolate_wording import named
 
 
 def follow(events: Iterable[IsolateEvent]) -> Finding | None:
     """Show progress on standard error; return the answer."""
-    finding = None
+    finding, last = None, ""
     for event in events:
         match event:
             case Planned():
@@ -20,7 +29,9 @@ def follow(events: Iterable[IsolateEvent]) -> Finding | None:
             case Launching(bad=bad):
                 typer.echo(f"launching with {_set(bad)}", err=True)
             case Asked():
-                _show_asked(event)
+                last = _show_asked(event, last)
+            case Judged():
+                _show_judged(event)
             case Finding():
                 finding = event
     return finding
@@ -34,14 +45,28 @@ def show(finding: Finding | None, *, as_json: bool) -> int:
         typer.echo(msgspec.json.format(msgspec.json.encode(finding), indent=1).decode())
         return finding.exit_status
     typer.echo(finding.reading)
-    typer.echo(f"probe: {finding.probe}, at {_levels(finding.settings)}")
+    for check in finding.checks:
+        typer.echo(f"  {_outcome(check)}: {_set(check.bad)}")
+    typer.echo(
+        f"probe: {finding.probe}, at {_levels(finding.settings)}, {finding.probes} times a launch"
+    )
     for step in finding.needed:
         typer.echo(f"  passes on the bad server at {step.factor}={step.level}")
+    if finding.would_decide:
+        typer.echo(f"more would tell: {finding.would_decide}")
     for suspect in finding.suspects[1:4]:
-        named = " with ".join(suspect.causes) or suspect.kind
-        typer.echo(f"  next: {named} ({suspect.kind}), probability {suspect.probability:.3f}")
+        typer.echo(f"  next: {named(suspect)}, probability {suspect.probability:.3f}")
+    if not finding.conclusive:
+        typer.echo(f"failed, and nothing smaller did: {_sets(finding.smallest_failing)}")
+        typer.echo(f"passed, and nothing larger did: {_sets(finding.largest_passing)}")
     typer.echo(f"{finding.launches} launches, {finding.minutes:.1f} minutes; {finding.journal}")
     return finding.exit_status
+
+
+def _outcome(check: Checked) -> str:
+    if check.confirmed is None:
+        return f"not launched, would have to {'fail' if check.fails else 'pass'}"
+    return "fails" if check.fails == check.confirmed else "passes"
 
 
 def _show_plan(plan: Planned) -> None:
@@ -49,8 +74,10 @@ def _show_plan(plan: Planned) -> None:
     for candidate in plan.candidates:
         typer.echo(f"  {candidate.name}: {candidate.good} -> {candidate.bad}", err=True)
     most = 1 + plan.forecast.most_launches
-    cost = f"{plan.launches:.1f} launches, {plan.minutes:.1f} minutes"
-    typer.echo(f"expected: {cost} (at most {most} launches when no verdict errs)", err=True)
+    told = "minutes are told after the first launch"
+    time = told if plan.minutes is None else f"{plan.minutes:.1f} minutes"
+    cost = f"{plan.launches:.1f} launches, {time}"
+    typer.echo(f"expected: {cost} (up to {most} launches when no verdict errs)", err=True)
     typer.echo(
         "first: the bad server, on which the probe is made cheaper without a restart", err=True
     )
@@ -64,13 +91,28 @@ def _steps(expected: Forecast) -> str:
     return f"then: {_set(expected.first)}; if it fails {fails}, if it passes {passes}"
 
 
-def _show_asked(event: Asked) -> None:
+def _show_asked(event: Asked, last: str) -> str:
+    """Show a probe that was made cheaper; equal ones once. Return what was shown last."""
     source = "from the journal" if event.cached else f"{event.minutes:.1f} min"
+    told = f"  {event.verdict}: {_set(event.bad)} at {_levels(event.settings)}"
+    if event.shrinking and told != last:
+        note = f" - {event.note}" if event.note else ""
+        typer.echo(f"{told} ({source}){note}", err=True)
+    return told
+
+
+def _show_judged(event: Judged) -> None:
+    counts = event.counts
+    probes = f"{counts.failed} of {counts.asked} probes failed" if counts.asked else "undecided"
     note = f" - {event.note}" if event.note else ""
-    typer.echo(
-        f"  {event.verdict}: {_set(event.bad)} at {_levels(event.settings)} ({source}){note}",
-        err=True,
-    )
+    typer.echo(f"  {event.verdict}: {_set(event.bad)} ({probes}){note}", err=True)
+    if event.launches_left is not None and event.minutes_left is not None:
+        left = f"{event.launches_left:.1f} launches, {event.minutes_left:.1f} minutes"
+        typer.echo(f"  left, as measured so far: {left}", err=True)
+
+
+def _sets(several: Iterable[Iterable[str]]) -> str:
+    return "; ".join(_set(one) for one in several) or "nothing"
 
 
 def _set(bad: Iterable[str]) -> str:
