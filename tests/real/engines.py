@@ -1,8 +1,9 @@
 """The real engines that install.sh put on this machine: versions, commands, environment."""
 
 import os
+import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT, Popen, TimeoutExpired
@@ -33,6 +34,28 @@ ENV: dict[Product, dict[str, str]] = {
         "NUMBA_NUM_THREADS": "1",
     },
     "llamacpp": {},
+}
+
+
+HEADS: dict[Product, tuple[str, ...]] = {
+    "sglang": ("python", "-m", "sglang.launch_server", "--model-path"),
+    "vllm": ("vllm", "serve"),
+    "llamacpp": ("llama-server", "--model"),
+}
+# float32: a server with speculation then emits what the one without emits, token for token.
+SIZES: dict[Product, str] = {
+    "sglang": (
+        "--device cpu --attention-backend intel_amx --dtype float32"
+        " --max-total-tokens 32768 --max-running-requests 32 --context-length 2048"
+        " --page-size 1 --enable-metrics --served-model-name tiny"
+    ),
+    "vllm": (
+        "--dtype float32 --max-model-len 2048 --max-num-seqs 32 --enforce-eager"
+        " --enable-per-request-metrics --served-model-name tiny"
+    ),
+    "llamacpp": (
+        "--alias tiny --threads 1 --ctx-size 8192 --parallel 4 --metrics --offline --no-ui"
+    ),
 }
 
 
@@ -121,28 +144,10 @@ def _words(text: str) -> tuple[str, ...]:
 
 def command(product: Product, port: int, model: str | Path, *flags: str) -> list[str]:
     """The command line of a server on loopback."""
-    home = folder() / product / "bin"
     at = ["--host", "127.0.0.1", "--port", str(port)]
-    match product:
-        case "sglang":
-            start = [f"{home}/python", "-m", "sglang.launch_server", "--model-path", str(model)]
-            sizes = (
-                "--device cpu --attention-backend intel_amx --dtype float32"
-                " --max-total-tokens 32768 --max-running-requests 32 --context-length 2048"
-                " --page-size 1 --enable-metrics --served-model-name tiny"
-            )
-        case "vllm":
-            start = [f"{home}/vllm", "serve", str(model)]
-            sizes = (
-                "--dtype float32 --max-model-len 2048 --max-num-seqs 32 --enforce-eager"
-                " --enable-per-request-metrics --served-model-name tiny"
-            )
-        case "llamacpp":
-            start = [f"{home}/llama-server", "--model", str(model)]
-            sizes = (
-                "--alias tiny --threads 1 --ctx-size 8192 --parallel 4 --metrics --offline --no-ui"
-            )
-    return [*start, *at, *sizes.split(), *flags]
+    program, *head = HEADS[product]
+    binary = str(folder() / product / "bin" / program)
+    return [binary, *head, str(model), *at, *SIZES[product].split(), *flags]
 
 
 def target(product: Product) -> Path:
@@ -173,13 +178,25 @@ def wait_ready(process: Popen[bytes], port: int, seconds: float) -> bool:
 
 
 def stop(process: Popen[bytes], seconds: float = 60.0) -> None:
-    """End a server: politely, and by force when it has not ended in time."""
+    """End a server and what it started: politely, and by force what has not ended in time."""
     process.terminate()
-    try:
+    with suppress(TimeoutExpired):
         process.wait(seconds)
-    except TimeoutExpired:
-        process.kill()
-        process.wait()
+    deadline = monotonic() + seconds
+    while lives(process.pid) and monotonic() < deadline:
+        sleep(0.1)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def lives(group: int) -> bool:
+    """Whether a process group has a process."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 @contextmanager
