@@ -18,7 +18,7 @@ HEAD = """\
 # Real engines
 
 What `make test-real` measured in its last run: real servers with tiny models on a CPU of {cores}
-cores, started, asked and stopped by specbench. `tests/real/page.py` writes this page. The speeds are
+cores, started, asked and stopped by specbench. This page is written by a script. The speeds are
 those of a model of one million parameters on a shared machine: they show that the figures are there
 and add up, and nothing about the products. `accept_len` is defined in [Columns](columns.md); what
 the products themselves call acceptance differs.
