@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup system-packages demo unit test coverage test-lowest test-pythons wheel check fix docs \
+.PHONY: setup system-packages demo unit test test-real coverage test-lowest test-pythons wheel check fix docs \
 	docs-pictures bench-load bench-stats
 
 $(VENV)/.ready: pyproject.toml
@@ -30,6 +30,13 @@ test: setup system-packages
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not e2e and not ssh and not real"
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "ssh or (e2e and not slow)"
 	$(BIN)/python -m pytest -q -m "e2e and slow"
+
+# Installs real SGLang, vLLM and llama.cpp servers for a CPU (8 GB, up to an hour the first time),
+# drives them from end to end, and writes the page of the docs that tells the outcome.
+test-real: setup
+	tests/real/install.sh
+	$(BIN)/python -m pytest -q -m real tests/real
+	$(BIN)/python -m tests.real.page
 
 # Branch coverage of the pure layers, with a floor.
 coverage: setup
