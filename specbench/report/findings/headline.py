@@ -1,8 +1,8 @@
 """The first lines of a report: the fewest sentences that a reader must not miss."""
 
 from collections.abc import Iterator
-from typing import Any
 
+from specbench.model.verdict import RecordedVerdict
 from specbench.report.checklist import Item
 from specbench.report.findings import violations
 from specbench.report.findings.lossless import KINDS
@@ -56,7 +56,7 @@ def _modelled(evidence: Evidence) -> Iterator[Statement]:
 def _verdicts(evidence: Evidence) -> Iterator[Statement]:
     names: dict[str, list[str]] = {}
     for document in evidence.verdicts:
-        names.setdefault(str(document.get("verdict")), []).append(server_of(document))
+        names.setdefault(document.verdict, []).append(server_of(document))
     yield from _violated(evidence)
     for verdict, text in (
         ("holds", "Lossless within the stated resolution: {}"),
@@ -77,9 +77,9 @@ def _verdicts(evidence: Evidence) -> Iterator[Statement]:
 
 def _violated(evidence: Evidence) -> Iterator[Statement]:
     """Give one sentence a server that is not lossless: how much, where, and the first suspect."""
-    servers: dict[str, list[dict[str, Any]]] = {}
+    servers: dict[str, list[RecordedVerdict]] = {}
     for document in evidence.verdicts:
-        if document.get("verdict") == "violated":
+        if document.verdict == "violated":
             servers.setdefault(server_of(document), []).append(document)
     for name, documents in list(servers.items())[:MAX_SERVERS]:
         first = documents[0]
@@ -91,7 +91,7 @@ def _violated(evidence: Evidence) -> Iterator[Statement]:
             + (f"; the chain arm of the same run, {server_of(chain)}, holds" if chain else "")
             + (f"; first suspect: {cause}" if cause else "")
             + f" (n = {count(len(documents), 'verdict')}; see Is it lossless?).",
-            rows=tuple(str(one["block_id"]) for one in documents if one.get("block_id")),
+            rows=tuple(one.block_id for one in documents if one.block_id),
         )
     if len(servers) > MAX_SERVERS:
         yield Statement(
