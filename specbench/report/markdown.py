@@ -13,7 +13,7 @@ KINDS = {
     "violated": "**Violated.** ",
     "fact": "",
     "withheld": "*Withheld.* ",
-    "doubt": "**Doubt.** ",
+    "flag": "**Flag.** ",
     "failure": "**Failed.** ",
 }
 MAX_ROWS = 200

@@ -3,8 +3,8 @@
 from specbench.report.checklist import review
 from specbench.report.findings import (
     acceptance,
-    doubts,
     failures,
+    flagged,
     headline,
     lossless,
     reproduce,
@@ -32,10 +32,10 @@ def compose(evidence: Evidence) -> Findings:
             acceptance.section(evidence),
             speed.capacity(evidence),
             failures.section(evidence),
-            doubts.raised(evidence),
-            doubts.not_tested(evidence, items),
+            flagged.raised(evidence),
+            flagged.not_tested(evidence, items),
             reproduce.section(evidence),
-            doubts.checklist(items),
-            doubts.words(),
+            flagged.checklist(items),
+            flagged.words(),
         ),
     )

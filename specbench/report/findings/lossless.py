@@ -78,14 +78,14 @@ def _of_document(document: RecordedVerdict, evidence: Evidence) -> Iterator[Stat
     for claim in claims:
         if claim.verdict == "violated":
             yield Statement(
-                kind="doubt" if claim.known_gap else "violated",
+                kind="flag" if claim.known_gap else "violated",
                 text=_violation(server, claim),
                 rows=_rows(document),
             )
     yield from witnesses[1:]
     for finding in document.integrity:
         yield Statement(
-            kind="doubt",
+            kind="flag",
             text=f"{server}: {finding.name}: {finding.finding}",
             rows=_rows(document),
         )

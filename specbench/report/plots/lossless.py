@@ -21,7 +21,7 @@ MARKS = {"holds": ("o", 3), "violated": ("X", 2), "inconclusive": ("D", 5)}
 def lossless(source: Source, axes: Axes | None = None) -> Axes:
     """Plot each claim: its evidence against losslessness, -log10 p, and its verdict by mark.
 
-    A violated claim that wrong tokens convicted, and no p value, stands at the right edge; its
+    A violated claim that wrong tokens decided, and no p value, stands at the right edge; its
     effects are written beside it. Other claims without a p value sit at 0.
     """
     evidence = evidence_of(source)
@@ -49,9 +49,9 @@ def lossless(source: Source, axes: Axes | None = None) -> Axes:
     axes.set_xlabel("evidence against losslessness (-log10 p; cut at 20)")
     tokens = sum(claim.n_tokens for _, claim in claims)
     told = f"n = {len(claims)} claims on {tokens:,} tokens"
-    edge = "; at the right edge also what wrong tokens convict, without a p value"
-    convicted = any(c.verdict == "violated" and by_tokens(c) for _, c in shown)
-    return theme.finish(axes, given, f"{told}{edge if convicted else ''}.")
+    edge = "; at the right edge also what wrong tokens decide, without a p value"
+    decided = any(c.verdict == "violated" and by_tokens(c) for _, c in shown)
+    return theme.finish(axes, given, f"{told}{edge if decided else ''}.")
 
 
 def _name(server: str, claim: Claim) -> str:
@@ -63,7 +63,7 @@ def _name(server: str, claim: Claim) -> str:
 
 
 def _told(claim: Claim) -> str:
-    """Give the convicting effect, else the count of wrong tokens, short enough for a plot."""
+    """Give the deciding effect, else the count of wrong tokens, short enough for a plot."""
     if claim.known_gap:
         return "known upstream gap"
     counted = re.search(r"\d+ of \d+ tokens", claim.note)

@@ -28,7 +28,7 @@ def raised(evidence: Evidence) -> Section:
         advice = f" {_capital(flags.FLAGS[name].advice)}." if name in flags.FLAGS else ""
         statements.append(
             Statement(
-                kind="doubt",
+                kind="flag",
                 text=f"`{name}` on {len(rows)} of {count(len(evidence.trials), 'trial')}:"
                 f" {flags.explain(name)}.{advice}",
                 rows=tuple(rows),
@@ -38,7 +38,7 @@ def raised(evidence: Evidence) -> Section:
     statements += list(_notices(evidence))
     if not statements:
         statements = [Statement(kind="fact", text="No flag was raised on any trial.")]
-    return Section(anchor="flags", title="Doubts raised", statements=tuple(statements))
+    return Section(anchor="flags", title="Flags raised", statements=tuple(statements))
 
 
 def _withheld(evidence: Evidence, name: str, rows: list[str]) -> tuple[str, ...]:
@@ -63,7 +63,7 @@ def _notices(evidence: Evidence) -> Iterator[Statement]:
             heard.setdefault(str(notice), []).append(block_id)
     for notice, blocks in heard.items():
         yield Statement(
-            kind="doubt",
+            kind="flag",
             text=f"{count(len(blocks), 'server')} ({listed(blocks)}) gave a notice:",
             rows=tuple(blocks),
             details=(notice,),
@@ -125,7 +125,7 @@ def checklist(items: list[Item]) -> Section:
     found = [item for item in items if item.answer.state == "found"]
     statements = [
         Statement(
-            kind="doubt",
+            kind="flag",
             text=f"{item.pitfall.id}, {item.pitfall.mistake}: {sentence(item.answer.how)}",
             rows=item.answer.rows,
         )
