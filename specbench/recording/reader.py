@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from specbench.errors import RecordingError
-from specbench.model.columns import shown_in
+from specbench.model.columns import names_from, shown_in
 from specbench.model.load import RequestRecord
 from specbench.model.verdict import RecordedVerdict
 from specbench.recording.durable import read_journal
@@ -138,8 +138,12 @@ class Recording:
                 yield _decode_request(line)
 
     def row_of(self, sealed: SealedTrial) -> dict[str, Any]:
-        """Give the summary columns of one trial, computed again where definitions moved on."""
-        if self._summarise is None or sealed.row_version == self._row_version:
+        """Give the summary columns of one trial, computed again where definitions moved on.
+
+        They have moved on where the version says so, or a column of today was not computed then.
+        """
+        complete = not sealed.row or sealed.row.keys() >= set(names_from("requests"))
+        if self._summarise is None or (sealed.row_version == self._row_version and complete):
             return sealed.row
         return self._summarise(sealed, self.requests_of(sealed.trial.trial_id))
 

@@ -24,8 +24,9 @@ class SpeedUp:
     `reason` says why. `verdict` is of `analysis.compare`, corrected for all matched cells.
     `accept_ratio` and `step_ratio` decompose it (step_ratio > 1: a step takes longer), `reading`
     says so in words. `withheld` are the flags under which no verdict is given. `guarded`: what was
-    recorded of both servers was compared, and `confounds` names the columns that forbid the comparison. `length_ratio`: tokens
-    answered to the prompts that both arms met. `lossy`: a verdict says that the output is wrong.
+    recorded of both servers was compared, and `confounds` names the columns that forbid the
+    comparison. `length_ratio`: tokens answered to the prompts that both arms met. `lossy`: a
+    verdict says that the output is wrong.
     """
 
     cell_id: str
