@@ -142,7 +142,9 @@ class Recording:
 
         They have moved on where the version says so, or a column of today was not computed then.
         """
-        complete = not sealed.row or sealed.row.keys() >= set(names_from("requests"))
+        complete = not sealed.row or sealed.row.keys() >= set(
+            names_from("requests", optional=False)
+        )
         if self._summarise is None or (sealed.row_version == self._row_version and complete):
             return sealed.row
         return self._summarise(sealed, self.requests_of(sealed.trial.trial_id))
