@@ -17,10 +17,10 @@ from specbench.analysis.arms import (
     match,
     with_plain_texts,
 )
+from specbench.analysis.cell_flags import flags_that_withhold, prompts_differ
 from specbench.analysis.comparison import ArmSummary, CellComparison, Comparison
 from specbench.analysis.confounds import Difference, differences, refuse
 from specbench.analysis.crossover import Crossover, crossover
-from specbench.analysis.doubts import doubts, prompts_differ
 from specbench.analysis.gate import lossless_gate
 from specbench.analysis.judge import Measured, judge, together
 from specbench.analysis.metrics import Metric, by_prompt, metric
@@ -142,7 +142,7 @@ def _measure(
         if not _replicated(launches[0]) and not _replicated(launches[1]):
             # One trial an arm: the noise of requests cannot be told from that of prompts.
             this = such
-    held = [d for d in doubts(sums, groups, a, b) if d.split(":")[0] not in allow]
+    held = [d for d in flags_that_withhold(sums, groups, a, b) if d.split(":")[0] not in allow]
     return Measured(
         cell=cell,
         a=a,
@@ -219,7 +219,7 @@ def _summary(name: str, side: pd.DataFrame, requests: pd.DataFrame) -> ArmSummar
 
 
 def _crossovers(measured: Sequence[Measured]) -> tuple[Crossover, ...]:
-    """Follow each pair of configurations over concurrency; cells with doubts are left out."""
+    """Follow each pair of configurations over concurrency; no cell whose verdict is withheld."""
     curves: dict[str, list[Measured]] = {}
     for m in measured:
         fixed = {name: level for name, level in m.cell.levels.items() if name != "concurrency"}

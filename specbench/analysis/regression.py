@@ -9,7 +9,7 @@ from specbench.analysis.metrics import METRICS
 def regressed(comparison: Comparison, condition: Condition) -> Answer:
     """Decide a condition: `yes` where any cell meets it, `no` only where every cell does not.
 
-    Intervals hold simultaneously over the cells; a cell with doubts is `unknown`.
+    Intervals hold simultaneously over the cells; a cell whose verdict is withheld is `unknown`.
     """
     answers = {judge(condition, _figures(comparison, cell)) for cell in comparison.cells}
     if "yes" in answers:

@@ -410,6 +410,7 @@ def of_cells() -> tuple[str, ...]:
     return ("trials", *measured, "speedup", *(one.name for one in shown if one.dtype == "text"))
 
 
-def names_from(*sources: Source) -> tuple[str, ...]:
-    """Name the columns whose values come from one of the `sources`."""
-    return tuple(column.name for column in COLUMNS if column.source in sources)
+def names_from(*sources: Source, optional: bool = True) -> tuple[str, ...]:
+    """Name the columns whose values come from one of the `sources`, the `optional` ones or not."""
+    chosen = (column for column in COLUMNS if column.source in sources)
+    return tuple(column.name for column in chosen if optional or not column.optional)

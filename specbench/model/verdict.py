@@ -4,7 +4,42 @@ from typing import Any, Literal
 
 import msgspec
 
+from specbench.model.matrix import Level
+
 VerdictName = Literal["holds", "violated", "inconclusive"]
+Ground = Literal["", "witness", "fails", "test", "e-process"]
+"""What convicts a violated claim: wrong tokens that came again, an event that must not happen and
+came again, a p-value that fresh requests confirmed, an e-process; empty where nothing does."""
+
+SuspectCode = Literal[
+    "",
+    "mask_compaction",
+    "mask_positions",
+    "mask_bonus",
+    "batch",
+    "sampling_kernel",
+    "residual",
+    "temperature",
+    "filter",
+    "drafter_bias",
+    "logprobs",
+    "greedy_sampling",
+    "deep_context",
+    "stale_root",
+    "leafless",
+    "stage",
+    "upstream",
+]
+
+TREE_SUSPECTS = frozenset({"mask_compaction", "mask_positions", "mask_bonus"})
+"""Codes of suspects that speak of what a tree has and a chain has not."""
+
+
+class Suspect(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of the server to look at first: `code` for programs, `text` for people."""
+
+    text: str
+    code: SuspectCode = ""
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -12,7 +47,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
     `known_gap` names a documented upstream behaviour that explains a violation in full: such a
     claim is shown and set aside. `profile` is Z by place within the verify round. `finding` says
-    in words what convicts a violated claim: its size, what losslessness allows, and on how much.
+    in words what convicts a violated claim: its size, what losslessness allows, and on how much;
+    `ground` says the same for programs, and `test` names the test where a p-value convicts.
     `concurrency` was asked for, `concurrency_effective` is the most that the server ran at once by
     its own count (None where it does not say).
     """
@@ -30,6 +66,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
     known_gap: str = ""
     finding: str = ""
+    ground: Ground = ""
+    test: str = ""
     profile: dict[str, float] = {}
 
 
@@ -57,6 +95,8 @@ class VerdictDocument(msgspec.Struct, frozen=True, kw_only=True):
 
     `reason` is the verdict's ground in one sentence; `needed` holds `tokens` and `minutes` still
     missing for a decision; `stats` what was spent (tokens generated and scored, seconds, seed).
+    `findings` is the whole in Markdown, for people; `notes` are those of its lines that no other
+    field has.
     """
 
     schema: int = 1
@@ -67,8 +107,9 @@ class VerdictDocument(msgspec.Struct, frozen=True, kw_only=True):
     integrity: list[IntegrityFinding] = []
     not_tested: list[str] = []
     needed: dict[str, float] = {}
-    suspects: list[str] = []
+    suspects: list[Suspect] = []
     findings: str = ""
+    notes: list[str] = []
     reason: str = ""
     stats: dict[str, Any] = {}
     server: dict[str, Any] = {}
@@ -83,3 +124,13 @@ class VerdictDocument(msgspec.Struct, frozen=True, kw_only=True):
         if self.verdict == "violated" or self.integrity:
             return 1
         return 0 if self.verdict == "holds" else 5
+
+
+class RecordedVerdict(VerdictDocument, frozen=True, kw_only=True):
+    """A verdict of a run, with the launch that it is about: a file of `verdicts/`."""
+
+    trial_id: str = ""
+    block_id: str = ""
+    launch_fingerprint: str = ""
+    host: str = ""
+    levels: dict[str, Level] = {}

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from specbench.errors import RecordingError
-from specbench.model.columns import shown_in
+from specbench.model.columns import names_from, shown_in
 from specbench.model.load import RequestRecord
+from specbench.model.verdict import RecordedVerdict
 from specbench.recording.durable import read_journal
+from specbench.recording.entries import Entry, entry_of
 from specbench.recording.paths import RecordingPaths
-from specbench.recording.sealed import SCHEMA, SealedTrial
+from specbench.recording.sealed import SCHEMA, Manifest, SealedTrial
+from specbench.recording.upgrade import upgraded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,14 +83,13 @@ class Recording:
     ) -> None:
         self.path = root
         self.paths = RecordingPaths(root)
-        self.manifest = read_manifest(root)
-        check_schema(self.manifest, self.paths.manifest)
+        self.manifest = _manifest(read_manifest(root), self.paths.manifest)
         self._summarise = summarise
         self._row_version = row_version
 
     def __repr__(self) -> str:
         ok = sum(sealed.status == "ok" for sealed in self.sealed)
-        begun = str(self.manifest.get("created_at") or "")[:16].replace("T", " ")
+        begun = self.manifest.created_at[:16].replace("T", " ")
         when = f"begun {begun}, " if begun else ""
         return f"<Recording {self.path.name}: {when}{len(self.sealed)} trials sealed, {ok} ok>"
 
@@ -104,9 +106,10 @@ class Recording:
         return f"{told}{table}"
 
     @cached_property
-    def journal(self) -> list[dict[str, Any]]:
+    def journal(self) -> list[Entry]:
         """The journal's entries, in order."""
-        return list(read_journal(self.paths.journal))
+        where = str(self.paths.journal)
+        return [entry_of(line, where) for line in read_journal(self.paths.journal)]
 
     @cached_property
     def sealed(self) -> list[SealedTrial]:
@@ -115,11 +118,9 @@ class Recording:
         return sorted(trials, key=lambda sealed: (sealed.started_at, sealed.trial.trial_id))
 
     @cached_property
-    def verdicts(self) -> list[dict[str, Any]]:
-        """Verdict documents (contract section 7), with `trial_id` and `block_id`."""
-        return [
-            json.loads(file.read_bytes()) for file in sorted(self.paths.verdicts.glob("*.json"))
-        ]
+    def verdicts(self) -> list[RecordedVerdict]:
+        """Verdict documents (contract section 7), each with the launch that it is about."""
+        return [_read_verdict(file) for file in sorted(self.paths.verdicts.glob("*.json"))]
 
     @cached_property
     def blocks(self) -> dict[str, dict[str, Any]]:
@@ -137,8 +138,14 @@ class Recording:
                 yield _decode_request(line)
 
     def row_of(self, sealed: SealedTrial) -> dict[str, Any]:
-        """Give the summary columns of one trial, computed again where definitions moved on."""
-        if self._summarise is None or sealed.row_version == self._row_version:
+        """Give the summary columns of one trial, computed again where definitions moved on.
+
+        They have moved on where the version says so, or a column of today was not computed then.
+        """
+        complete = not sealed.row or sealed.row.keys() >= set(
+            names_from("requests", optional=False)
+        )
+        if self._summarise is None or (sealed.row_version == self._row_version and complete):
             return sealed.row
         return self._summarise(sealed, self.requests_of(sealed.trial.trial_id))
 
@@ -155,6 +162,21 @@ class Recording:
         from specbench.recording.tables import requests_table  # noqa: PLC0415 - as above
 
         return requests_table(self)
+
+
+def _manifest(content: dict[str, Any], path: Path) -> Manifest:
+    check_schema(content, path)
+    try:
+        return msgspec.convert(content, Manifest)
+    except msgspec.ValidationError as error:
+        raise RecordingError(f"the manifest is damaged: {error}", where=str(path)) from error
+
+
+def _read_verdict(file: Path) -> RecordedVerdict:
+    try:
+        return msgspec.convert(upgraded(json.loads(file.read_bytes())), RecordedVerdict)
+    except (ValueError, msgspec.ValidationError) as error:
+        raise RecordingError(f"a verdict is damaged: {error}", where=str(file)) from error
 
 
 def _read_sealed(file: Path) -> SealedTrial:

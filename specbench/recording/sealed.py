@@ -47,10 +47,10 @@ class Manifest(msgspec.Struct, kw_only=True):
 
     schema: int = SCHEMA
     name: str
-    specbench: str
-    created_at: str
-    matrix_path: str
-    matrix: str
+    specbench: str = ""
+    created_at: str = ""
+    matrix_path: str = ""
+    matrix: str = ""
     hosts: dict[str, Any] = {}
     host_facts: dict[str, Any] = {}
     seeds: dict[str, int] = {}

@@ -11,6 +11,7 @@ import pandas as pd
 from specbench.model.columns import BY_NAME, COLUMNS, TRIAL_COLUMNS
 from specbench.model.load import RequestRecord
 from specbench.model.plan import Trial
+from specbench.model.verdict import RecordedVerdict
 from specbench.recording.sealed import SealedTrial
 
 if TYPE_CHECKING:
@@ -113,7 +114,9 @@ def _trial_row(recording: "Recording", sealed: SealedTrial) -> dict[str, Any]:
     }
 
 
-def lossless_of(trial: Trial, sealed: SealedTrial, verdicts: list[dict[str, Any]]) -> str | None:
+def lossless_of(
+    trial: Trial, sealed: SealedTrial, verdicts: Iterable[RecordedVerdict]
+) -> str | None:
     """Give the verdict that travels with a trial's speed.
 
     It is taken from the claims made about the same server (equal launch fingerprint) in the same
@@ -124,11 +127,11 @@ def lossless_of(trial: Trial, sealed: SealedTrial, verdicts: list[dict[str, Any]
         return None
     greedy = trial.cell.levels.get("temperature") in (0, 0.0)
     names = {
-        claim["verdict"]
+        claim.verdict
         for document in verdicts
-        if document.get("launch_fingerprint") == sealed.server.get("fingerprint")
-        for claim in document.get("claims", [])
-        if (claim.get("temperature") in (0, 0.0)) == greedy and claim.get("temperature") is not None
+        if document.launch_fingerprint == sealed.server.get("fingerprint")
+        for claim in document.claims
+        if claim.temperature is not None and (claim.temperature == 0.0) == greedy
     }
     for name in ("violated", "inconclusive", "holds"):
         if name in names:

@@ -13,6 +13,7 @@ from typing import IO, Any, Self
 import msgspec
 
 from specbench.errors import RecordingError
+from specbench.model.verdict import RecordedVerdict
 from specbench.recording.durable import (
     Journal,
     read_journal,
@@ -20,6 +21,7 @@ from specbench.recording.durable import (
     unwritable,
     write_atomically,
 )
+from specbench.recording.entries import Entry, TrialSealed
 from specbench.recording.paths import RecordingPaths, recording_name
 from specbench.recording.reader import check_schema, read_manifest, sealed_files
 from specbench.recording.sealed import Manifest, SealedTrial
@@ -93,10 +95,11 @@ class Writer:
         self._journal.close()
         self._lock.close()
 
-    def note(self, kind: str, **fields: Any) -> None:
-        """Append one entry to the journal."""
+    def note(self, entry: Entry) -> None:
+        """Append one entry to the journal, with the present moment."""
+        entry.at = utc_now()
         with self._mutex:
-            self._journal.append({"kind": kind, "at": utc_now(), **fields})
+            self._journal.append(msgspec.to_builtins(entry))
 
     def heartbeat(self, state: dict[str, Any]) -> None:
         """Leave the present state for `specbench status`; not durable, and never an error."""
@@ -167,7 +170,7 @@ class Writer:
             raise unwritable(draft, error) from error
         self._note_sealed(sealed)
 
-    def write_verdict(self, name: str, document: dict[str, Any]) -> None:
+    def write_verdict(self, name: str, document: RecordedVerdict) -> None:
         """Keep one verdict document under `verdicts/`."""
         path = self.paths.verdicts / f"{name}.json"
         write_atomically(path, msgspec.json.format(_encode(document), indent=1))
@@ -185,13 +188,14 @@ class Writer:
 
     def _note_sealed(self, sealed: SealedTrial) -> None:
         self.note(
-            "trial_sealed",
-            trial_id=sealed.trial.trial_id,
-            cell_id=sealed.trial.cell.cell_id,
-            block_id=sealed.trial.block_id,
-            status=sealed.status,
-            reason=sealed.reason,
-            requests_sha256=sealed.requests_sha256,
+            TrialSealed(
+                trial_id=sealed.trial.trial_id,
+                cell_id=sealed.trial.cell.cell_id,
+                block_id=sealed.trial.block_id,
+                status=sealed.status,
+                reason=sealed.reason,
+                requests_sha256=sealed.requests_sha256,
+            )
         )
 
     def _adopt_unlisted_trials(self) -> None:

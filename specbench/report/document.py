@@ -8,12 +8,11 @@ import pandas as pd
 
 from specbench.model.columns import COLUMNS, Column, shown_in
 from specbench.report import cells
-from specbench.report.figures import Picture
+from specbench.report.figures import Drawings, Picture, drawings
 from specbench.report.findings import compose
 from specbench.report.history import Trend, trends
 from specbench.report.inputs import Evidence
 from specbench.report.numbers import ABSENT, show, times
-from specbench.report.painting import Painter, painter
 from specbench.report.statements import Findings, Table, count, listed
 
 SPEEDS = ("speedup", *(column.name for column in COLUMNS if column.is_speed))
@@ -37,7 +36,7 @@ class Chapter:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dossier:
+class Document:
     """One report: a chapter a recording, and what several recordings say of one cell."""
 
     title: str
@@ -45,24 +44,24 @@ class Dossier:
     trends: tuple[Trend, ...] = ()
 
 
-def assemble(sources: list[Evidence]) -> Dossier:
+def assemble(sources: list[Evidence]) -> Document:
     """Compose, draw and tabulate everything that a report shows, oldest recording first."""
-    ordered = sorted(sources, key=lambda one: str(one.manifest.get("created_at") or one.name))
-    with painter(ordered) as easel:
-        chapters = tuple(_chapter(number, one, easel) for number, one in enumerate(ordered))
+    ordered = sorted(sources, key=lambda one: one.manifest.created_at or one.name)
+    with drawings(ordered) as begun:
+        chapters = tuple(_chapter(number, one, begun) for number, one in enumerate(ordered))
     names = list(dict.fromkeys(chapter.findings.title for chapter in chapters))
-    return Dossier(
+    return Document(
         title=" and ".join(names[:3]) + (" and others" if len(names) > 3 else ""),
         chapters=chapters,
         trends=tuple(trends(ordered)),
     )
 
 
-def _chapter(number: int, evidence: Evidence, easel: Painter) -> Chapter:
+def _chapter(number: int, evidence: Evidence, begun: Drawings) -> Chapter:
     findings = compose(evidence)
     tables = {"cells": _cells_table(evidence), "trials": _trials_table(evidence.trials)}
     wanted = ["overview", *(name for section in findings.sections for name in section.plots)]
-    drawn = {name: easel.picture(number, name) for name in wanted}
+    drawn = {name: begun.picture(number, name) for name in wanted}
     return Chapter(
         prefix=f"r{number}-",
         extent=_extent(evidence),
@@ -83,7 +82,7 @@ def _extent(evidence: Evidence) -> str:
         f"{count(len(trials), 'trial')} in {count(blocks, 'launch', 'launches')}",
         f"model {named}" if named else "",
         f"on {listed(hosts)}" if hosts else "",
-        str(evidence.manifest.get("created_at") or "")[:16].replace("T", " "),
+        evidence.manifest.created_at[:16].replace("T", " "),
         f"recording {evidence.name}",
     ]
     return " \N{MIDDLE DOT} ".join(part for part in parts if part)

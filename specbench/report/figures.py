@@ -1,7 +1,17 @@
-"""Pictures of a report: each plot in both themes, as SVG and PNG, with a text in their place."""
+"""Pictures of a report: each plot in both themes, drawn beside its text where cores allow."""
 
-from collections.abc import Callable
+import gc
+import os
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 
 from matplotlib.axes import Axes
@@ -97,7 +107,7 @@ class Picture:
             (folder / f"{prefix}{name}").write_bytes(content)
 
 
-def paint(name: str, evidence: Evidence) -> Picture | None:
+def draw_picture(name: str, evidence: Evidence) -> Picture | None:
     """Draw one plot in both themes; None where the recording has nothing to show in it."""
     title, draw = TITLES[name]
     if not _has_content(name, evidence):
@@ -134,7 +144,7 @@ def _has_content(name: str, evidence: Evidence) -> bool:
         case "gpu":
             return bool(evidence.gpu)
         case "lossless":
-            return any(document.get("claims") for document in evidence.verdicts)
+            return any(document.claims for document in evidence.verdicts)
         case "acceptance_by_position" | "acceptance_histogram":
             return bool(evidence.histograms)
         case "load_phases":
@@ -143,3 +153,76 @@ def _has_content(name: str, evidence: Evidence) -> bool:
             return not evidence.requests.empty
         case _:
             return bool((evidence.trials["status"] == "ok").any())
+
+
+COMPARING = frozenset({"speedup", "decomposition"})
+"""Pictures of comparisons: drawn where the text needs the comparisons too, so made once."""
+
+_shared: tuple[Evidence, ...] = ()
+
+
+class Drawings:
+    """Gives the pictures of some recordings, by position and name."""
+
+    def __init__(
+        self, sources: Sequence[Evidence], begun: dict[tuple[int, str], "Future[Picture | None]"]
+    ) -> None:
+        self._sources = sources
+        self._begun = begun
+
+    def picture(self, number: int, name: str) -> Picture | None:
+        """Give a picture of recording `number`; None where it has nothing to show in it."""
+        begun = self._begun.get((number, name))
+        if begun is not None:
+            try:
+                return begun.result()
+            except BrokenProcessPool:
+                pass  # a worker was killed, for memory say: the picture is drawn here instead
+        return draw_picture(name, self._sources[number])
+
+
+@contextmanager
+def drawings(sources: Sequence[Evidence]) -> Iterator[Drawings]:
+    """Begin to draw what needs no comparison; the caller goes on and fetches it at the end."""
+    cores = _cores()
+    if cores < 2:
+        yield Drawings(sources, {})
+        return
+    theme.darkening()  # here, so that every worker has it
+    gc.freeze()  # the collector shall not walk through, and so copy, what the workers share
+    with ProcessPoolExecutor(
+        cores, mp_context=get_context("fork"), initializer=_share, initargs=(tuple(sources),)
+    ) as pool:
+        try:
+            with warnings.catch_warnings():
+                # Python 3.12 warns of forks beside threads. These are idle ones of the linear
+                # algebra library, which has fork handlers; _cores sees to it that we have none.
+                warnings.filterwarnings("ignore", ".*fork", DeprecationWarning)
+                begun = {
+                    (number, name): pool.submit(_draw_shared, number, name)
+                    for number in range(len(sources))
+                    for name in TITLES
+                    if name not in COMPARING
+                }
+            yield Drawings(sources, begun)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+            gc.unfreeze()
+
+
+def _cores() -> int:
+    """Cores to draw on; 1 where a fork would not be safe: other systems, or threads at work."""
+    if sys.platform != "linux" or threading.active_count() > 1:
+        return 1
+    return len(os.sched_getaffinity(0))
+
+
+def _share(sources: tuple[Evidence, ...]) -> None:
+    """Take the evidence as the fork left it in memory: nothing is copied or pickled."""
+    global _shared  # noqa: PLW0603 - a worker's only state
+    _shared = sources
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the main process
+
+
+def _draw_shared(number: int, name: str) -> Picture | None:
+    return draw_picture(name, _shared[number])

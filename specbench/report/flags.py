@@ -5,7 +5,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Flag:
-    """A doubt about a row. `pitfall` is the id of the reviewer's checklist; `advice` what next."""
+    """Where a reader should be careful with a row.
+
+    `pitfall` is the id of the reviewer's checklist; `advice` says what next.
+    """
 
     meaning: str
     advice: str

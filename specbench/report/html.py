@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from specbench.report import theme
-from specbench.report.document import Chapter, Dossier
+from specbench.report.document import Chapter, Document
 from specbench.report.figures import Picture
 from specbench.report.history import draw
 from specbench.report.numbers import ABSENT, show
@@ -35,8 +35,8 @@ SHOWN_STATEMENTS = 8
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 
 
-def render(dossier: Dossier) -> str:
-    """Render a dossier as one HTML document.
+def render(document: Document) -> str:
+    """Render a document as one HTML document.
 
     Its Content-Security-Policy allows the one inline script by hash and nothing from elsewhere.
     """
@@ -51,12 +51,12 @@ def render(dossier: Dossier) -> str:
     )
     environment.filters |= {"sentence": sentence, "cell": shown, "clean": clean}
     return environment.get_template("findings.html.j2").render(
-        dossier=dossier,
+        document=document,
         version=__version__,
         style=Markup(_asset("page.css")),  # noqa: S704 - our own file
         script=Markup(script),  # noqa: S704 - our own file
         script_hash=digest,
-        anchors={chapter.prefix: anchors(chapter) for chapter in dossier.chapters},
+        anchors={chapter.prefix: anchors(chapter) for chapter in document.chapters},
         links=links,
         anchor=anchor,
         figure=inline_svg,

@@ -15,8 +15,10 @@ import yaml
 from specbench.analysis.arms import with_plain_texts
 from specbench.errors import RecordingError
 from specbench.model.load import RequestRecord
+from specbench.model.verdict import RecordedVerdict
 from specbench.recording import Recording
-from specbench.recording.sealed import SealedTrial
+from specbench.recording.entries import BlockLost, Entry
+from specbench.recording.sealed import Manifest, SealedTrial
 
 _TEXT = ("prompt_id", "category", "phase", "status", "reason", "finish_reason", "count_source")
 _NUMBERS = (
@@ -41,13 +43,13 @@ class Evidence:
 
     name: str
     path: Path
-    manifest: dict[str, Any] = field(default_factory=dict)
+    manifest: Manifest
     trials: pd.DataFrame
     requests: pd.DataFrame
     histograms: dict[str, list[int]] = field(default_factory=dict)
     blocks: dict[str, dict[str, Any]] = field(default_factory=dict)
-    verdicts: list[dict[str, Any]] = field(default_factory=list)
-    journal: list[dict[str, Any]] = field(default_factory=list)
+    verdicts: list[RecordedVerdict] = field(default_factory=list)
+    journal: list[Entry] = field(default_factory=list)
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
     gpu: dict[str, pd.DataFrame] = field(default_factory=dict)
     launches: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -56,10 +58,15 @@ class Evidence:
     def matrix(self) -> dict[str, Any]:
         """The matrix as written in the manifest; empty where there is none to be read."""
         try:
-            content = yaml.safe_load(str(self.manifest.get("matrix") or ""))
+            content = yaml.safe_load(self.manifest.matrix)
         except yaml.YAMLError:
             return {}  # the run itself refuses such a matrix; a foreign recording may carry one
         return content if isinstance(content, dict) else {}
+
+    @property
+    def failed_blocks(self) -> list[BlockLost]:
+        """The launches that failed, in order, from the journal."""
+        return [entry for entry in self.journal if isinstance(entry, BlockLost)]
 
     @property
     def control(self) -> str:

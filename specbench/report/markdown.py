@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from specbench.report.document import Chapter, Dossier
+from specbench.report.document import Chapter, Document
 from specbench.report.html import Links, anchor, anchors, clean, links, shown
 from specbench.report.statements import Section, Statement, Table
 
@@ -13,23 +13,23 @@ KINDS = {
     "violated": "**Violated.** ",
     "fact": "",
     "withheld": "*Withheld.* ",
-    "doubt": "**Doubt.** ",
+    "flag": "**Flag.** ",
     "failure": "**Failed.** ",
 }
 MAX_ROWS = 200
 
 
-def render(dossier: Dossier) -> str:
-    """Render a dossier as Markdown; pictures are referred to by file name."""
-    lines = [f"# {escape(dossier.title)}: findings", ""]
-    if len(dossier.chapters) > 1:
+def render(document: Document) -> str:
+    """Render a document as Markdown; pictures are referred to by file name."""
+    lines = [f"# {escape(document.title)}: findings", ""]
+    if len(document.chapters) > 1:
         lines += ["## History", ""]
-        told = [one for trend in dossier.trends for one in trend.statements()]
+        told = [one for trend in document.trends for one in trend.statements()]
         lines += [f"- {KINDS[one.kind]}{escape(one.text)}" for one in told[:100]]
         lines += [] if told else ["No cell was measured in more than one of these recordings."]
         lines.append("")
-    for chapter in dossier.chapters:
-        lines += _chapter(chapter, single=len(dossier.chapters) == 1)
+    for chapter in document.chapters:
+        lines += _chapter(chapter, single=len(document.chapters) == 1)
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -23,9 +23,10 @@ class SpeedUp:
     `ratio` is of `tok_s`, `low`/`high` its 95 % interval; None where it cannot be had, and
     `reason` says why. `verdict` is of `analysis.compare`, corrected for all matched cells.
     `accept_ratio` and `step_ratio` decompose it (step_ratio > 1: a step takes longer), `reading`
-    says so in words. `doubts` withhold a verdict. `guarded`: what was recorded of both servers was
-    compared, and `confounds` names the columns that forbid the comparison. `length_ratio`: tokens
-    answered to the prompts that both arms met. `lossy`: a verdict says that the output is wrong.
+    says so in words. `withheld` are the flags under which no verdict is given. `guarded`: what was
+    recorded of both servers was compared, and `confounds` names the columns that forbid the
+    comparison. `length_ratio`: tokens answered to the prompts that both arms met. `lossy`: a
+    verdict says that the output is wrong.
     """
 
     cell_id: str
@@ -44,7 +45,7 @@ class SpeedUp:
     step_ratio: float | None = None
     reading: str = ""
     length_ratio: float | None = None
-    doubts: tuple[str, ...] = ()
+    withheld: tuple[str, ...] = ()
     confounds: tuple[str, ...] = ()
     guarded: bool = False
     lossy: bool = False
@@ -219,7 +220,7 @@ class _Book:
             step_ratio=1 / parts.step_rate.ratio if parts else None,
             reading=parts.reading if parts else "",
             length_ratio=self._length_ratio(cell, control),
-            doubts=one.doubts,
+            withheld=one.doubts,
             guarded=True,
             reason=one.why if one.verdict == "inconclusive" else "",
         )

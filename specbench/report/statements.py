@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Kind = Literal["claim", "violated", "fact", "withheld", "doubt", "failure"]
+Kind = Literal["claim", "violated", "fact", "withheld", "flag", "failure"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,7 +13,8 @@ class Statement:
 
     `kind`: a *claim* has an interval and n; a *fact* is a count or a setting; *violated* is
     a claim against losslessness; *withheld* says
-    what cannot be claimed and why; a *doubt* questions rows; a *failure* tells what broke.
+    what cannot be claimed and why; a *flag* says where a reader should be careful; a *failure*
+    tells what broke.
     `rows` are the cell_ids and trial_ids that it was made from; a reader can follow them.
     `details` are lines from elsewhere (a log, a command), shown verbatim and always escaped.
     """

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from specbench.errors import RecordingError
 from specbench.report import html, markdown
-from specbench.report.document import Dossier, assemble
+from specbench.report.document import Document, assemble
 from specbench.report.inputs import Source, evidence_of
 
 
@@ -20,7 +20,7 @@ class ReportFiles:
     html: Path
     markdown: Path
     plots: tuple[Path, ...]
-    dossier: Dossier
+    document: Document
 
 
 def write_report(sources: Sequence[Source], folder: Path) -> ReportFiles:
@@ -31,19 +31,19 @@ def write_report(sources: Sequence[Source], folder: Path) -> ReportFiles:
     plots = folder / "plots"
     with _writable(folder):
         plots.mkdir(parents=True, exist_ok=True)  # before the work, so that it is not in vain
-    dossier = assemble([evidence_of(source) for source in sources])
+    document = assemble([evidence_of(source) for source in sources])
     with _writable(folder):
-        for chapter in dossier.chapters:
+        for chapter in document.chapters:
             for picture in chapter.pictures.values():
                 picture.write(plots, chapter.prefix)
-        _replace(folder / "findings.html", html.render(dossier))
-        _replace(folder / "findings.md", markdown.render(dossier))
+        _replace(folder / "findings.html", html.render(document))
+        _replace(folder / "findings.md", markdown.render(document))
     return ReportFiles(
         folder=folder,
         html=folder / "findings.html",
         markdown=folder / "findings.md",
         plots=tuple(sorted(plots.glob("*.svg"))),
-        dossier=dossier,
+        document=document,
     )
 
 

@@ -138,6 +138,7 @@ def run_stages(
             if session.source is None:
                 yield from _determinism(session, conclusion)
     except ServiceError as error:
+        conclusion.cut_short = True
         conclusion.essential.append(f"the battery was cut short in {place}: {error.what}")
     conclusion.evidences = [_covered(session, evidence) for _, evidence in done]
 
@@ -250,7 +251,7 @@ def check_run(session: Session, conclusion: Conclusion) -> None:
         if running(session.client):
             conclusion.notes.append("other traffic was seen on the server after the run")
     except ServiceError as error:
-        if not any("cut short" in text for text in conclusion.essential):
+        if not conclusion.cut_short:
             conclusion.essential.append(f"the server is gone at the end: {error.what}")
 
 

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
-from specbench.model.verdict import Claim, VerdictDocument, VerdictName
+import msgspec
+
+from specbench.model.verdict import Claim, Suspect, VerdictDocument, VerdictName
 from specbench.verify.conformance import integrity
 from specbench.verify.explain import write_findings
 from specbench.verify.handshake import Server
@@ -31,7 +33,8 @@ from specbench.version import __version__
 class Conclusion:
     """`essential` are reasons why nothing can be said to hold; `notes` go to the findings.
 
-    `scored_by` are the facts of the server that scored recorded outputs, where that is another one.
+    `cut_short` says that the service failed before the last stage; `scored_by` are the facts of the
+    server that scored recorded outputs, where that is another one.
     """
 
     session: Session
@@ -40,6 +43,7 @@ class Conclusion:
     evidences: list[Evidence] = field(default_factory=list)
     essential: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    cut_short: bool = False
     scored_by: dict[str, Any] = field(default_factory=dict)
 
 
@@ -71,8 +75,9 @@ def conclude(conclusion: Conclusion, seconds: float) -> VerdictDocument:
         prompts_sha256=session.prompts.sha256,
         sampling=_sampling(session),
         specbench=__version__,
+        notes=list(conclusion.notes),
     )
-    return _with_findings(document, conclusion.notes)
+    return _with_findings(document)
 
 
 def without_battery(server: Server, verdict: str, reason: str) -> VerdictDocument:
@@ -85,12 +90,11 @@ def without_battery(server: Server, verdict: str, reason: str) -> VerdictDocumen
         server=dict(server.facts),
         specbench=__version__,
     )
-    return _with_findings(document, [])
+    return _with_findings(document)
 
 
-def _with_findings(document: VerdictDocument, notes: Sequence[str]) -> VerdictDocument:
-    values = {name: getattr(document, name) for name in document.__struct_fields__}
-    return VerdictDocument(**{**values, "findings": write_findings(document, notes)})
+def _with_findings(document: VerdictDocument) -> VerdictDocument:
+    return msgspec.structs.replace(document, findings=write_findings(document))
 
 
 def _missing(evidences: Sequence[Evidence]) -> list[str]:
@@ -157,18 +161,17 @@ def _stats(conclusion: Conclusion, seconds: float) -> dict[str, Any]:
     }
 
 
-def _upstream(server: Server, claims: Sequence[Claim]) -> list[str]:
+def _upstream(server: Server, claims: Sequence[Claim]) -> list[Suspect]:
     """Name a fault of a released server that explains wrong sampling, where its version fits."""
     sampled = any(c.verdict == "violated" and (c.temperature or 0.0) > 0 for c in claims)
     if not (sampled and server.dialect == "vllm" and server.version.startswith("0.32.")):
         return []
-    return [
-        (
-            "if this is vLLM's CPU build: 0.32.0 never writes the temperature, top_k and top_p of "
-            "its verify rows (expand_kernel fills an int64 copy of its output), so it samples with "
-            "whatever the memory holds"
-        )
-    ]
+    text = (
+        "if this is vLLM's CPU build: 0.32.0 never writes the temperature, top_k and top_p of "
+        "its verify rows (expand_kernel fills an int64 copy of its output), so it samples with "
+        "whatever the memory holds"
+    )
+    return [Suspect(code="upstream", text=text)]
 
 
 def _reference(conclusion: Conclusion) -> dict[str, Any]:

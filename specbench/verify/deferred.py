@@ -56,6 +56,7 @@ def score_recording(
         yield VerdictReady(document=without_battery(tape.server, "inconclusive", untrusted))
         return
     conclusion.essential += [tape.cut] if tape.cut else []
+    conclusion.cut_short = bool(tape.cut)
     tape.play(session)
     samples = Samples()
     yield from run_stages(session, conclusion, tape.stages(session, samples))

@@ -14,15 +14,15 @@ _LINE = {
 }
 
 
-def write_findings(document: VerdictDocument, notes: Sequence[str] = ()) -> str:
+def write_findings(document: VerdictDocument) -> str:
     """Return Markdown: verdict with its resolution, claims, witnesses, suspects, what is open."""
     parts = [
         _headline(document),
         _server_line(document),
-        _bullets("Notes", notes),
+        _bullets("Notes", document.notes),
         _bullets("What convicts", _convictions(document.claims)),
         _claims(document.claims),
-        _bullets("Suspects, most likely first", document.suspects),
+        _bullets("Suspects, most likely first", [one.text for one in document.suspects]),
         _witnesses(document.witnesses),
         _bullets("Integrity", [f"{i.name}: {i.finding}" for i in document.integrity]),
         _needed(document),

@@ -22,6 +22,7 @@ from specbench.model.host import LAUNCHER_TRAITS
 from specbench.model.plan import Block, Trial
 from specbench.model.service import LoadFailure
 from specbench.recording import SealedTrial, utc_now
+from specbench.recording.entries import BlockBegun, BlockEnded, BlockLost, BlockUp
 from specbench.workflows.client import client_facts
 from specbench.workflows.trial import measure
 from specbench.workflows.trial_context import Bench, ServerDied, server_identity
@@ -58,7 +59,7 @@ def _attempt(
 ) -> Generator[RunEvent, None, LoadFailure | None]:
     """Launch once and measure what is left; returns what stopped it, if anything did."""
     folder = bench.writer.open_block(block.block_id)
-    bench.writer.note("block_started", block_id=block.block_id)
+    bench.writer.note(BlockBegun(block_id=block.block_id))
     yield BlockStarted(block=block)
     try:
         yield from _launch_and_measure(bench, block, launcher, folder, left)
@@ -74,12 +75,13 @@ def _attempt(
     else:
         return None
     bench.writer.note(
-        "block_failed",
-        block_id=block.block_id,
-        pattern=failure.pattern,
-        cause=failure.cause,
-        hint=failure.hint,
-        evidence=list(failure.evidence),
+        BlockLost(
+            block_id=block.block_id,
+            pattern=failure.pattern,
+            cause=failure.cause,
+            hint=failure.hint,
+            evidence=failure.evidence,
+        )
     )
     yield BlockFailed(block=block, failure=failure, log_path=str(folder / "server.log"))
     return failure
@@ -98,7 +100,7 @@ def _launch_and_measure(
         load_s = time.monotonic() - clock
         bench.writer.write_block_facts(block.block_id, _facts(block, service, load_s))
         bench.writer.describe_host(block.host, service.facts.host_facts)
-        bench.writer.note("block_ready", block_id=block.block_id, load_s=load_s)
+        bench.writer.note(BlockUp(block_id=block.block_id, load_s=load_s))
         yield BlockReady(block=block, load_s=load_s, flags=service.facts.flags)
         for notice in service.facts.notices:
             yield Notice(text=notice, host=block.host)
@@ -125,7 +127,7 @@ def _note_stop(bench: Bench, block: Block, seconds: float) -> None:
     Past its bound a launcher kills what has not ended by itself.
     """
     bound_s = bench.host.stop_timeout_s
-    bench.writer.note("block_stopped", block_id=block.block_id, seconds=seconds, bound_s=bound_s)
+    bench.writer.note(BlockEnded(block_id=block.block_id, seconds=seconds, bound_s=bound_s))
 
 
 def _facts(block: Block, service: "Service", load_s: float) -> dict[str, Any]:

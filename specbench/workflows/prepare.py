@@ -24,6 +24,7 @@ from specbench.recording import (
     find_recordings,
     utc_now,
 )
+from specbench.recording.entries import RunBegun, RunResumed
 from specbench.version import __version__
 from specbench.workflows.client import client_facts
 from specbench.workflows.history import Past
@@ -138,7 +139,7 @@ def open_writer(prepared: Prepared) -> Writer:
     matrix = prepared.matrix
     if prepared.recording is not None:
         writer = Writer.resume(prepared.recording)
-        writer.note("run_resumed", matrix=matrix.source, specbench=__version__)
+        writer.note(RunResumed(matrix=matrix.source, specbench=__version__))
         return writer
     manifest = Manifest(
         name=matrix.name,
@@ -154,7 +155,7 @@ def open_writer(prepared: Prepared) -> Writer:
     )
     content = hashlib.sha256(matrix.source.encode()).hexdigest()
     writer = Writer.create(prepared.results, manifest, content)
-    writer.note("run_started", specbench=__version__)
+    writer.note(RunBegun(specbench=__version__))
     return writer
 
 

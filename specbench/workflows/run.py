@@ -11,8 +11,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from specbench.errors import HostError
 from specbench.model.event import (
     HostFailed,
@@ -24,6 +22,7 @@ from specbench.model.event import (
 from specbench.model.host import LAUNCHER_TRAITS
 from specbench.model.plan import Block
 from specbench.recording import Writer
+from specbench.recording.entries import Planned, RunEnded
 from specbench.workflows.block import measure_block
 from specbench.workflows.lab import Lab
 from specbench.workflows.prepare import Prepared, RunOptions, open_writer, prepare
@@ -53,8 +52,7 @@ def run_matrix(options: RunOptions, lab: Lab) -> Generator[RunEvent, None, None]
     with open_writer(prepared) as writer:
         root = str(writer.paths.root)
         yield RunStarted(recording=root, plan=prepared.plan, resumed=writer.resumed)
-        invalid = [msgspec.to_builtins(cell) for cell in prepared.plan.invalid]
-        writer.note("plan", trials=len(prepared.plan.trials), invalid=invalid)
+        writer.note(Planned(trials=len(prepared.plan.trials), invalid=prepared.plan.invalid))
         progress = Progress(prepared.plan)
         try:
             for event in _work(prepared, writer, lab):
@@ -65,7 +63,7 @@ def run_matrix(options: RunOptions, lab: Lab) -> Generator[RunEvent, None, None]
         finally:
             progress.end()
             writer.heartbeat(progress.state())
-            writer.note("run_ended", measured=progress.measured, failed=progress.failed)
+            writer.note(RunEnded(measured=progress.measured, failed=progress.failed))
             write_tables(writer)
         yield _finished(prepared, progress, root)
 

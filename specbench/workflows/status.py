@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from specbench.recording import Recording
+from specbench.recording.entries import BlockLost
 from specbench.workflows.recording_open import open_recording
 
 WATCH_EVERY_S = 1.0
@@ -24,7 +25,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     ok: int
     failed: int
     live: dict[str, Any] = {}
-    failures: list[dict[str, Any]] = []
+    failures: list[BlockLost] = []
 
 
 def read_status(root: Path) -> Status:
@@ -46,10 +47,10 @@ def follow_status(root: Path) -> Iterator[Status]:
 def _status(recording: Recording) -> Status:
     ok = sum(sealed.status == "ok" for sealed in recording.sealed)
     running = _is_locked(recording.paths.lock)
-    failures = [entry for entry in recording.journal if entry.get("kind") == "block_failed"]
+    failures = [entry for entry in recording.journal if isinstance(entry, BlockLost)]
     return Status(
         recording=str(recording.path),
-        name=str(recording.manifest.get("name", "")),
+        name=recording.manifest.name,
         running=running,
         sealed=len(recording.sealed),
         ok=ok,

@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-import msgspec
-
 from specbench.errors import HostError, ServiceError, SpecbenchError
 from specbench.model.event import (
     BlockFailed,
@@ -16,7 +14,6 @@ from specbench.model.event import (
     RunStarted,
     VerifyProgress,
 )
-from specbench.model.verdict import VerdictDocument
 from specbench.verify.events import StageFinished, VerdictReady, VerifyEvent, VerifyNotice
 from specbench.verify.options import VerifyOptions
 from specbench.workflows.lab import real_lab
@@ -47,8 +44,8 @@ def verify_matrix(
             if error := _trouble(event):
                 trouble.append(error)
     for entry in open_recording(recording).verdicts:
-        if entry.get("trial_id") in planned:
-            yield VerdictReady(document=msgspec.convert(entry, VerdictDocument))
+        if entry.trial_id in planned:
+            yield VerdictReady(document=entry)
     if trouble:
         raise trouble[0]
 

@@ -6,10 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from specbench.errors import HostError, InputError, RecordingError
-from specbench.model.verdict import VerdictDocument
 from specbench.verify.battery import open_session, run_battery
 from specbench.verify.client import Client
 from specbench.verify.deferred import score_recording
@@ -89,8 +86,8 @@ def recorded_verdicts(path: Path) -> Iterator[VerifyEvent]:
             where=str(recording.path),
             hint="verify a running server with --url, or run the matrix with verification",
         )
-    for row in recording.verdicts:
-        yield VerdictReady(document=msgspec.convert(row, VerdictDocument))
+    for document in recording.verdicts:
+        yield VerdictReady(document=document)
 
 
 def record_server(url: str, path: Path, options: VerifyOptions) -> dict[str, Any]:

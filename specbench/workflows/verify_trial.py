@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,7 +16,7 @@ from specbench.model.event import (
 )
 from specbench.model.plan import Block, Trial
 from specbench.model.service import LoadFailure
-from specbench.model.verdict import VerdictDocument
+from specbench.model.verdict import RecordedVerdict, VerdictDocument
 from specbench.recording import SealedTrial, utc_now
 from specbench.verify.events import StageFinished, StageStarted, VerdictReady, VerifyEvent
 from specbench.verify.options import VerifyOptions
@@ -95,16 +95,16 @@ def _progress(trial: Trial, event: VerifyEvent) -> VerifyProgress | None:
             return None
 
 
-def _entry(document: VerdictDocument, block: Block, trial: Trial) -> dict[str, Any]:
+def _entry(document: VerdictDocument, block: Block, trial: Trial) -> RecordedVerdict:
     """Add to the document which server it is about, so that it can travel with a speed."""
-    entry: dict[str, Any] = msgspec.to_builtins(document)
-    return entry | {
-        "launch_fingerprint": block.spec.fingerprint,
-        "block_id": block.block_id,
-        "trial_id": trial.trial_id,
-        "host": block.host,
-        "levels": block.spec.levels,
-    }
+    return RecordedVerdict(
+        **msgspec.structs.asdict(document),
+        launch_fingerprint=block.spec.fingerprint,
+        block_id=block.block_id,
+        trial_id=trial.trial_id,
+        host=block.host,
+        levels=block.spec.levels,
+    )
 
 
 def _headline(document: VerdictDocument) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from specbench.recording import Recording, find_recordings
+from specbench.recording.entries import TrialSealed
 from tests.ports import free_port
 
 MATRIX = """\
@@ -55,7 +56,7 @@ def sealed_in(folder: Path) -> list[str]:
     """Trials in the order in which the journal says that they were sealed."""
     found = find_recordings(folder / "R") if (folder / "R").exists() else []
     journal = Recording(found[0]).journal if found else []
-    return [entry["trial_id"] for entry in journal if entry["kind"] == "trial_sealed"]
+    return [entry.trial_id for entry in journal if isinstance(entry, TrialSealed)]
 
 
 def engines_on(port: int) -> list[int]:

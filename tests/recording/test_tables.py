@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from specbench.model.columns import TRIAL_COLUMNS
+from specbench.model.verdict import Claim, RecordedVerdict, VerdictName
 from specbench.recording import Recording, Writer
 from specbench.recording.tables import (
     current_trials,
@@ -66,6 +67,17 @@ def test_rows_of_other_definitions_are_computed_again(recording: Recording) -> N
     assert list(newer.trials["tok_s"]) == [3.0, 3.0]
 
 
+def _verdict(fingerprint: str, claims: list[tuple[str, float]]) -> RecordedVerdict:
+    said = [
+        Claim(
+            name="", verdict=msgspec.convert(verdict, VerdictName), method="", n_tokens=1,
+            concurrency=1, temperature=temperature,
+        )
+        for verdict, temperature in claims
+    ]  # fmt: skip
+    return RecordedVerdict(verdict="holds", claims=said, launch_fingerprint=fingerprint)
+
+
 @pytest.mark.parametrize(
     ("claims", "expected"),
     [
@@ -79,11 +91,8 @@ def test_rows_of_other_definitions_are_computed_again(recording: Recording) -> N
 def test_the_verdict_beside_a_speed_is_of_the_same_server_and_regime(
     claims: list[tuple[str, float]], expected: str
 ) -> None:
-    document = {
-        "launch_fingerprint": "f0",
-        "claims": [{"verdict": verdict, "temperature": t} for verdict, t in claims],
-    }
-    other = {"launch_fingerprint": "f9", "claims": [{"verdict": "violated", "temperature": 0.0}]}
+    document = _verdict("f0", claims)
+    other = _verdict("f9", [("violated", 0.0)])
     timed = sealed(1)
 
     assert lossless_of(timed.trial, timed, [document, other]) == expected

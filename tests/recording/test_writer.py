@@ -12,6 +12,7 @@ import pytest
 
 from specbench.errors import RecordingError
 from specbench.recording import Recording, Writer, find_recordings
+from specbench.recording.entries import BlockBegun, TrialSealed
 from tests.recording.records import manifest, measure, sealed
 
 TRIALS = 12
@@ -38,9 +39,7 @@ def kill_in_the_middle(root: Path, after_s: float) -> None:
 
 
 def sealings(root: Path) -> list[str]:
-    return [
-        entry["trial_id"] for entry in Recording(root).journal if entry["kind"] == "trial_sealed"
-    ]
+    return [entry.trial_id for entry in Recording(root).journal if isinstance(entry, TrialSealed)]
 
 
 def test_the_manifest_keeps_what_each_host_said_at_its_latest_launch(tmp_path: Path) -> None:
@@ -53,8 +52,8 @@ def test_the_manifest_keeps_what_each_host_said_at_its_latest_launch(tmp_path: P
 
     kept = Recording(root).manifest
 
-    assert kept["host_facts"] == {"h1": {"driver": ["575"]}, "h2": {"driver": ["571"]}}
-    assert kept["name"] == manifest().name
+    assert kept.host_facts == {"h1": {"driver": ["575"]}, "h2": {"driver": ["571"]}}
+    assert kept.name == manifest().name
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -127,14 +126,16 @@ def test_a_trial_that_was_renamed_but_not_listed_is_adopted_once(tmp_path: Path)
 
 def test_a_journal_line_cut_short_is_ignored_and_the_next_one_is_whole(tmp_path: Path) -> None:
     with Writer.create(tmp_path, manifest(), "0" * 8) as writer:
-        writer.note("first")
+        writer.note(BlockBegun(block_id="first"))
     with writer.paths.journal.open("ab") as file:
         file.write(b'{"kind":"sec')
 
     with Writer.resume(writer.paths.root) as again:
-        again.note("third")
+        again.note(BlockBegun(block_id="third"))
 
-    assert [entry["kind"] for entry in Recording(again.paths.root).journal] == ["first", "third"]
+    journal = Recording(again.paths.root).journal
+    assert [e.block_id for e in journal if isinstance(e, BlockBegun)] == ["first", "third"]
+    assert len(journal) == 2
 
 
 def test_a_damaged_line_in_the_middle_of_the_journal_is_named(tmp_path: Path) -> None:
@@ -165,7 +166,7 @@ def test_a_full_disk_is_said_and_what_is_sealed_stays(tmp_path: Path) -> None:
             files_no_larger_than(journal.stat().st_size + 10),
             pytest.raises(RecordingError, match="cannot write the recording"),
         ):
-            writer.note("anything")
+            writer.note(BlockBegun(block_id="anything"))
         measure(writer, 2)
 
     assert sealings(writer.paths.root) == ["t001", "t002"]

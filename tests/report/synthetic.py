@@ -5,11 +5,16 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pandas as pd
 
 from specbench.model.columns import TRIAL_COLUMNS
+from specbench.model.verdict import RecordedVerdict
+from specbench.recording.entries import entry_of
+from specbench.recording.sealed import Manifest
 from specbench.recording.tables import with_types
+from specbench.recording.upgrade import upgraded
 from specbench.report.inputs import Evidence
 
 FACTORS = ("algorithm", "budget", "topk", "temperature", "concurrency")
@@ -296,4 +301,17 @@ def clean(rows: list[dict[str, Any]] | None = None, **changes: Any) -> Evidence:
         "settings": {str(t): {"sampling": SAMPLING, "workload": {}} for t in trials["trial_id"]},
         "gpu": {next(iter(blocks), ""): gpu} if blocks else {},
     }
-    return Evidence(**(content | changes))
+    content |= changes
+    if isinstance(content["manifest"], dict):
+        content["manifest"] = msgspec.convert(content["manifest"], Manifest)
+    content["verdicts"] = [as_recorded(one) for one in content["verdicts"]]
+    content["journal"] = [
+        entry_of(one, "journal.jsonl") if isinstance(one, dict) else one
+        for one in content["journal"]
+    ]
+    return Evidence(**content)
+
+
+def as_recorded(document: dict[str, Any]) -> RecordedVerdict:
+    """Read a document as a recording's reader does."""
+    return msgspec.convert(upgraded(document), RecordedVerdict)

@@ -151,8 +151,10 @@ PLANTS: dict[str, Plant] = {
     "M14": lambda: _requests(_longer),
     "M15": lambda: clean(
         _rows(),
-        manifest=clean(_rows()).manifest
-        | {"hosts": {"b300": {"address": "192.0.2.7", "drive_from": "here"}}},
+        manifest={
+            "name": "remote",
+            "hosts": {"b300": {"address": "192.0.2.7", "drive_from": "here"}},
+        },
     ),
     "M16": lambda: _blocks({"server_info": {"decode_log_interval": 1}}),
     "M17": _ngram,
@@ -277,7 +279,7 @@ def test_without_evidence_no_mistake_is_called_excluded_that_needs_some() -> Non
         journal=[],
         settings={},
         gpu={},
-        manifest={},
+        manifest={"name": "empty"},
         histograms={},
     )
 

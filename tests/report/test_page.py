@@ -24,7 +24,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> ReportFiles:
     rows[0] |= {"status": "failed", "reason": HOSTILE, "flags": "x<b>y"}
     journal = [{"kind": "block_failed", "block_id": "ar-l0", "cause": HOSTILE, "hint": HOSTILE,
                 "pattern": "x", "evidence": [HOSTILE, "```", "\ud800"]}]  # fmt: skip
-    manifest = clean().manifest | {"name": HOSTILE}
+    manifest = clean().manifest
+    manifest.name = HOSTILE
     blocks = clean(rows).blocks
     blocks["ar-l0"]["notices"] = [HOSTILE]
     evidence = clean(

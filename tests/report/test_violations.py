@@ -111,12 +111,13 @@ def test_a_documented_upstream_gap_is_told_apart_from_a_violation() -> None:
     section = _section(_run(verdicts=[_tree(claims=[GREEDY, gap])]), "lossless")
     told = next(one for one in section.statements if "`min_p`" in one.text)
 
-    assert told.kind == "doubt"
+    assert told.kind == "flag"
     assert "min_p is ignored (#10617)" in told.text
 
 
 def test_a_witness_says_what_was_emitted_and_what_the_command_shows() -> None:
-    witness = {"position": 17, "token": 42, "target_argmax": 7, "margin_nat": 8.2,
+    witness = {"prompt_ids": [1], "position": 17, "token": 42, "target_argmax": 7,
+               "margin_nat": 8.2,
                "curl": "curl " + "1," * 5000}  # fmt: skip
 
     section = _section(_run(verdicts=[_tree(witnesses=[witness])]), "lossless")
@@ -147,8 +148,8 @@ def test_wrong_output_is_the_first_reason_why_no_speed_is_claimed() -> None:
 @pytest.mark.process
 def test_every_speed_of_wrong_output_is_marked_beside_the_number() -> None:
     evidence = _with_lossy_tree()
-    dossier = assemble([evidence])
-    chapter = dossier.chapters[0]
+    document = assemble([evidence])
+    chapter = document.chapters[0]
     lossy = [row for row in chapter.cells.rows if "ddtree" in row]
     rates = [one for one in _section(evidence, "capacity").statements if "ddtree" in one.text]
 
@@ -157,10 +158,10 @@ def test_every_speed_of_wrong_output_is_marked_beside_the_number() -> None:
     assert rates
     assert all("tok/s (not lossless)" in one.text for one in rates)
     assert "not lossless: ddtree" in chapter.pictures["overview"].caption
-    assert "and 1 more rows" not in render_html(dossier)
+    assert "and 1 more rows" not in render_html(document)
 
 
-def test_rows_with_doubts_are_facts_in_the_decomposition() -> None:
+def test_rows_with_flags_are_facts_in_the_decomposition() -> None:
     rows = [
         row | {"flags": "client_saturated"}
         for row in interleaved(grid(temperatures=(0.0,), concurrencies=(1, 8)))
@@ -173,14 +174,14 @@ def test_rows_with_doubts_are_facts_in_the_decomposition() -> None:
     assert all("client was the bottleneck" in one.text for one in statements)
 
 
-def test_doubts_that_hit_the_rows_of_a_claim_stand_in_its_sentence() -> None:
+def test_flags_that_hit_the_rows_of_a_claim_stand_in_its_sentence() -> None:
     rows = [
         row | {"flags": "no_steady_window" if row["concurrency"] == 8 else ""}
         for row in interleaved(grid(algorithms=("ar", "dflash"), temperatures=(0.0,)))
     ]
 
     claims = [one for one in _section(clean(rows), "speed").statements if "is faster" in one.text]
-    told = {("doubts: `no_steady_window` (M4)" in one.text) for one in claims
+    told = {("flags: `no_steady_window` (M4)" in one.text) for one in claims
             if "concurrency 8 " in one.text}  # fmt: skip
     spared = {"M4" in one.text for one in claims if "concurrency 8 " not in one.text}
 

@@ -64,7 +64,7 @@ def test_several_recordings_make_one_report_with_a_chapter_each(
     files = report([recording, second], folder=tmp_path / "out")
     html = files.html.read_text(encoding="utf-8")
 
-    assert len(files.dossier.chapters) == 2
+    assert len(files.document.chapters) == 2
     assert 'id="r0-chapter"' in html
     assert 'id="r1-chapter"' in html
     assert "too few to speak of a change" in files.markdown.read_text(encoding="utf-8")

@@ -67,7 +67,7 @@ def test_greedy_verification_is_violated_at_t_above_zero_and_holds_at_zero() -> 
     assert document.exit_status == 1
     assert found["sampled T=1"] == "violated"
     assert all(found[n] == "holds" for n in found if n.startswith(("greedy", "top_k=1")))
-    assert "verification is greedy" in document.suspects[0]
+    assert "verification is greedy" in document.suspects[0].text
     assert "of the tokens were taken greedily, not drawn" in document.reason
     assert "margin +-15 %" in document.findings.splitlines()[0]
 
@@ -77,7 +77,7 @@ def test_garbage_in_batches_only_gives_witnesses_and_points_at_batching() -> Non
 
     assert document.verdict == "violated"
     assert verdicts(document)["greedy, concurrency 1"] == "holds"
-    assert any("batch" in text for text in document.suspects)
+    assert any("batch" in one.text for one in document.suspects)
     witness = document.witnesses[0]
     assert witness.token != witness.target_argmax
     assert witness.margin_nat > 3
@@ -90,7 +90,7 @@ def test_a_temperature_that_is_ignored_shows_only_at_other_temperatures() -> Non
 
     assert verdicts(document)["sampled T=1"] == "holds"
     assert verdicts(document)["sampled T=2.5 top_k=8"] == "violated"
-    assert any("temperature" in text for text in document.suspects)
+    assert any("temperature" in one.text for one in document.suspects)
 
 
 def test_an_ignored_top_p_needs_a_few_requests_and_is_named() -> None:
@@ -100,7 +100,7 @@ def test_an_ignored_top_p_needs_a_few_requests_and_is_named() -> None:
 
     assert document.verdict == "violated"
     assert verdicts(document)["top_p"] == "violated"
-    assert document.suspects == ["top_p is not applied in the verify path"]
+    assert [one.text for one in document.suspects] == ["top_p is not applied in the verify path"]
 
 
 def test_a_known_upstream_gap_is_an_exception_and_ends_no_run() -> None:

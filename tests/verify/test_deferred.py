@@ -68,7 +68,7 @@ def test_greedy_verification_is_violated_at_t_above_zero_by_the_recording_alone(
     assert document.verdict == "violated"
     assert found["sampled T=1"] == "violated"
     assert {v for n, v in found.items() if n.startswith(("greedy", "top_k=1"))} == {"holds"}
-    assert "verification is greedy" in document.suspects[0]
+    assert "verification is greedy" in document.suspects[0].text
 
 
 def test_wrong_tokens_at_temperature_zero_are_witnessed_by_the_scoring_server(

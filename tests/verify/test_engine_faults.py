@@ -79,7 +79,7 @@ def test_greedy_verification_holds_at_zero_and_is_violated_above(language: Langu
     found = {c.name: c.verdict for c in document.claims}
     assert document.verdict == "violated"
     assert {v for n, v in found.items() if n.startswith(("greedy", "top_k=1"))} == {"holds"}
-    assert "greedy at temperature > 0" in document.suspects[0]
+    assert "greedy at temperature > 0" in document.suspects[0].text
     assert document.stats["generated_tokens"] <= 13_000
 
 

@@ -18,6 +18,7 @@ from specbench.model.event import (
 from specbench.model.load import Closed, DriveJob, RequestRecord
 from specbench.model.verdict import VerdictDocument
 from specbench.recording import Recording, Writer
+from specbench.recording.entries import BlockEnded, TrialSealed
 from specbench.workflows.prepare import RunOptions, prepare
 from specbench.workflows.recording_open import open_recording
 from specbench.workflows.run import run_matrix
@@ -25,7 +26,7 @@ from tests.workflows.fakes import MATRIX, OOM, FakeLab, answered, finish, refuse
 
 
 def sealings(recording: Recording) -> list[str]:
-    return [entry["trial_id"] for entry in recording.journal if entry["kind"] == "trial_sealed"]
+    return [entry.trial_id for entry in recording.journal if isinstance(entry, TrialSealed)]
 
 
 def test_each_server_is_launched_once_and_each_trial_sealed_once(options: RunOptions) -> None:
@@ -45,10 +46,10 @@ def test_the_journal_tells_how_long_each_server_took_to_end_and_its_bound(
 ) -> None:
     run(options, FakeLab().lab())
 
-    ends = [e for e in open_recording(options.results).journal if e["kind"] == "block_stopped"]
+    ends = [e for e in open_recording(options.results).journal if isinstance(e, BlockEnded)]
 
-    assert len({entry["block_id"] for entry in ends}) == 2
-    assert all(0 <= entry["seconds"] < entry["bound_s"] for entry in ends)
+    assert len({entry.block_id for entry in ends}) == 2
+    assert all(0 <= (entry.seconds or 0) < (entry.bound_s or 0) for entry in ends)
 
 
 def test_the_same_command_again_measures_nothing(options: RunOptions) -> None:

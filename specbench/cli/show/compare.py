@@ -28,7 +28,7 @@ def show(answer: Compared | NoiseReport, *, as_json: bool) -> int:
 
 
 def compared_lines(answer: Compared) -> Iterator[str]:
-    """Yield the lines of a comparison: verdict, cells, why, where, what to doubt."""
+    """Yield the lines of a comparison: verdict, cells, why, where, the flags."""
     c = answer.comparison
     yield f"{c.b.name} against {c.a.name}, {c.metric}: {_words(c.verdict)}"
     yield f"  this workload alone: {_words(c.verdict_this_workload)}"
@@ -79,8 +79,8 @@ def _cell_lines(cell: CellComparison) -> Iterator[str]:
         )
     if cell.launches_needed is not None:
         yield f"  about {cell.launches_needed} launches an arm would decide a difference this size"
-    for doubt in cell.doubts[1:]:
-        yield f"  also in doubt - {doubt}"
+    for flag in cell.doubts[1:]:
+        yield f"  also withheld for - {flag}"
     if cell.flags:
         yield f"  flags: {', '.join(cell.flags)}"
 

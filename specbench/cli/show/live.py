@@ -89,8 +89,8 @@ def describe(event: RunEvent) -> str:
             left = "" if load.eta_s is None else f", about {load.eta_s:.0f} s left"
             return f"{block.host}: loading {load.phase}{share}, {load.elapsed_s:.0f} s{left}"
         case BlockReady(block=block, load_s=load_s, flags=flags):
-            doubt = f" ({', '.join(flags)})" if flags else ""
-            return f"{block.host}: ready after {load_s:.1f} s{doubt}"
+            flagged = f" ({', '.join(flags)})" if flags else ""
+            return f"{block.host}: ready after {load_s:.1f} s{flagged}"
         case BlockFailed():
             return _failure(event)
         case _:
@@ -114,8 +114,8 @@ def _describe_trial(event: RunEvent) -> str:
         case TrialFinished(trial=trial, status="ok", tok_s=tok_s, accept_len=accept_len):
             shown = f"{tok_s:.0f} tok/s" if tok_s is not None else "no token counts"
             accept = "" if accept_len is None else f", accept_len {accept_len:.2f}"
-            doubt = f" ({', '.join(event.flags)})" if event.flags else ""
-            return f"{trial.host}: {cell_text(trial)}: {shown}{accept}{doubt}"
+            flagged = f" ({', '.join(event.flags)})" if event.flags else ""
+            return f"{trial.host}: {cell_text(trial)}: {shown}{accept}{flagged}"
         case TrialFinished(trial=trial, reason=reason):
             return f"{trial.host}: {cell_text(trial)}: FAILED: {reason}"
         case _:

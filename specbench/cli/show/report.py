@@ -14,7 +14,7 @@ def show(files: "ReportFiles", *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(_document(files), indent=1))
         return
-    for chapter in files.dossier.chapters:
+    for chapter in files.document.chapters:
         typer.echo(chapter.evidence.name)
         for statement in chapter.findings.sections[0].statements:
             typer.echo(f"  {statement.kind}: {statement.text}")
@@ -42,6 +42,6 @@ def _document(files: "ReportFiles") -> dict[str, object]:
                     for section in chapter.findings.sections
                 ],
             }
-            for chapter in files.dossier.chapters
+            for chapter in files.document.chapters
         ],
     }

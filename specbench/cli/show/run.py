@@ -149,9 +149,9 @@ def _status_lines(state: Status) -> list[str]:
         for host, doing in (live.get("hosts") or {}).items():
             lines.append(f"  {host}: {_doing(doing)}")
     for failure in state.failures[-5:]:
-        lines.append(f"  failed: {failure.get('cause')}")
-        if failure.get("hint"):
-            lines.append(f"    {failure['hint']}")
+        lines.append(f"  failed: {failure.cause}")
+        if failure.hint:
+            lines.append(f"    {failure.hint}")
     return [*lines, f"recording: {state.recording}"]
 
 

@@ -1,12 +1,11 @@
 """Checks of the mistakes in measuring acceptance (M2, M3, M10 to M12, M17, M18, M20)."""
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any
 
 import pandas as pd
 
 from specbench.backends.recorded import recorded_facts
+from specbench.model.verdict import Claim, RecordedVerdict
 from specbench.report import cells
 from specbench.report.checklist.answer import (
     Answer,
@@ -68,10 +67,12 @@ def steps_counted(case: Case) -> Answer:
     return excluded("accept_len is 1 + accepted drafts / verify steps, pooled over requests")
 
 
-def _too_greedy(claim: Mapping[str, Any]) -> bool:
+def _too_greedy(document: RecordedVerdict, claim: Claim) -> bool:
     """Whether a sampled claim was violated by too many first choices, not by too few."""
-    excess = (claim.get("effect") or {}).get("excess_greedy_pct")
-    return (excess is not None and excess > EXCESS_GREEDY_PCT) or "greedy" in str(claim.get("note"))
+    if claim.effect.get("excess_greedy_pct", 0.0) > EXCESS_GREEDY_PCT:
+        return True
+    suspected = any(one.code == "greedy_sampling" for one in document.suspects)
+    return suspected and (claim.temperature or 0) > 0
 
 
 def really_sampled(case: Case) -> Answer:
@@ -90,18 +91,18 @@ def really_sampled(case: Case) -> Answer:
     if notices:
         return found(f"the server of {listed([b for b, _ in notices])} spoke of greedy decoding")
     violated = [
-        claim.get("name", "")
+        claim.name
         for document in case.evidence.verdicts
-        for claim in document.get("claims", [])
-        if claim.get("verdict") == "violated" and _too_greedy(claim)
+        for claim in document.claims
+        if claim.verdict == "violated" and _too_greedy(document, claim)
     ]
     if violated:
         return found(f"excess greedy tokens above temperature 0: {listed(violated)}")
     sampled = [
         claim
         for document in case.evidence.verdicts
-        for claim in document.get("claims", [])
-        if (claim.get("temperature") or 0) > 0 and claim.get("verdict") == "holds"
+        for claim in document.claims
+        if (claim.temperature or 0) > 0 and claim.verdict == "holds"
     ]
     if not sampled:
         return answer

@@ -199,7 +199,7 @@ def equal_lengths(case: Case) -> Answer:
 
 def driven_locally(case: Case) -> Answer:
     """M15: load driven across a network or tunnel."""
-    hosts = case.evidence.manifest.get("hosts") or {}
+    hosts = case.evidence.manifest.hosts
     remote = [
         name
         for name, facts in hosts.items()

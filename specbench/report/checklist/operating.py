@@ -1,11 +1,10 @@
 """Checks of the mistakes in operating servers (O1 to O10)."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
+from specbench.recording.entries import BlockEnded, RunBegun, RunResumed, TrialSealed
 from specbench.report import cells
 from specbench.report.checklist.answer import Answer, Case, by_flags, excluded, found, unknown
-from specbench.report.failures import block_failures
 from specbench.report.inputs import Evidence
 from specbench.report.numbers import show
 from specbench.report.statements import count, listed
@@ -17,7 +16,7 @@ LOCK = ("lock_held", "locked")
 
 def _by_pattern(evidence: Evidence, patterns: Iterable[str], else_: Answer) -> Answer:
     names = set(patterns)
-    failures = [one for one in block_failures(evidence) if one.pattern in names]
+    failures = [one for one in evidence.failed_blocks if one.pattern in names]
     if not failures:
         return else_
     return found(
@@ -31,7 +30,7 @@ def right_server(case: Case) -> Answer:
     """O1: the old server still answered."""
     wrong = [
         one
-        for one in block_failures(case.evidence)
+        for one in case.evidence.failed_blocks
         if one.pattern in {"args_mismatch", "wrong_model", "wrong_process"}
     ]
     if wrong:
@@ -72,7 +71,7 @@ def flags_known(case: Case) -> Answer:
 
 def died_early(case: Case) -> Answer:
     """O4: waited for a server that had died."""
-    failures = block_failures(case.evidence)
+    failures = case.evidence.failed_blocks
     if failures:
         return found(
             f"{count(len(failures), 'launch', 'launches')} failed and ended at once, with a"
@@ -86,10 +85,10 @@ def died_early(case: Case) -> Answer:
 
 def sealed(case: Case) -> Answer:
     """O5: a stale result file read as new."""
-    entries = [entry for entry in case.evidence.journal if entry.get("kind") == "trial_sealed"]
+    entries = [entry for entry in case.evidence.journal if isinstance(entry, TrialSealed)]
     if not entries:
         return unknown("the journal lists no sealed trial")
-    listed_ids = {str(entry.get("trial_id")) for entry in entries}
+    listed_ids = {entry.trial_id for entry in entries}
     loose = [str(t) for t in case.evidence.trials["trial_id"] if str(t) not in listed_ids]
     if loose:
         return found(f"{count(len(loose), 'trial')} not sealed in the journal", loose)
@@ -114,9 +113,7 @@ def resumable(case: Case) -> Answer:
     """O7: laptop slept, SSH dropped, run lost."""
     if not case.evidence.journal:
         return unknown("no journal")
-    starts = sum(
-        1 for e in case.evidence.journal if e.get("kind") in {"run_started", "run_resumed"}
-    )
+    starts = sum(isinstance(entry, RunBegun | RunResumed) for entry in case.evidence.journal)
     again = f"; the run was resumed {count(starts - 1, 'time')}" if starts > 1 else ""
     return by_flags(
         case.evidence, "O7", else_=excluded(f"each trial is durable once it is sealed{again}")
@@ -125,28 +122,24 @@ def resumable(case: Case) -> Answer:
 
 def stopped(case: Case) -> Answer:
     """O8: stop hung while the server drained."""
-    slow = [
-        str(entry.get("block_id"))
-        for entry in case.evidence.journal
-        if entry.get("kind") == "block_stopped" and _overdue(entry)
-    ]
+    ended = [entry for entry in case.evidence.journal if isinstance(entry, BlockEnded)]
+    slow = [entry.block_id for entry in ended if _overdue(entry)]
     if slow:
         return found(
             f"{count(len(slow), 'server')} did not end within the bound: past it a server is"
             " killed",
             slow,
         )
-    ended = [entry for entry in case.evidence.journal if entry.get("kind") == "block_stopped"]
     if not ended:
         return unknown("how the servers ended was not recorded")
-    known = [float(entry["seconds"]) for entry in ended if entry.get("seconds") is not None]
+    known = [entry.seconds for entry in ended if entry.seconds is not None]
     longest = f"; the longest took {show(max(known))} s" if known else ""
     return excluded(f"all {len(ended)} servers stopped within their bound{longest}")
 
 
-def _overdue(entry: Mapping[str, Any]) -> bool:
-    seconds, bound_s = entry.get("seconds"), entry.get("bound_s")
-    return seconds is not None and bound_s is not None and bool(seconds > bound_s)
+def _overdue(entry: BlockEnded) -> bool:
+    seconds, bound_s = entry.seconds, entry.bound_s
+    return seconds is not None and bound_s is not None and seconds > bound_s
 
 
 def machine_alone(case: Case) -> Answer:

@@ -1,7 +1,6 @@
 """Checks of the mistakes in verifying losslessness (V1 to V8)."""
 
-from typing import Any
-
+from specbench.model.verdict import Claim
 from specbench.report import cells
 from specbench.report.checklist.answer import Answer, Case, excluded, found, unknown
 from specbench.report.inputs import Evidence
@@ -10,8 +9,8 @@ from specbench.report.statements import count, listed
 NO_VERDICT = "losslessness was not tested: no verdict is in this recording"
 
 
-def _claims(evidence: Evidence) -> list[dict[str, Any]]:
-    return [claim for document in evidence.verdicts for claim in document.get("claims", [])]
+def _claims(evidence: Evidence) -> list[Claim]:
+    return [claim for document in evidence.verdicts for claim in document.claims]
 
 
 def has_verdict(case: Case) -> Answer:
@@ -19,10 +18,10 @@ def has_verdict(case: Case) -> Answer:
     claims = _claims(case.evidence)
     if not claims:
         return unknown(f"{NO_VERDICT}, and nothing on this page says that the output is right")
-    bare = [str(claim.get("name")) for claim in claims if not claim.get("method")]
+    bare = [claim.name for claim in claims if not claim.method]
     if bare:
         return found(f"claims without a method: {listed(bare)}")
-    tokens = sum(int(claim.get("n_tokens") or 0) for claim in claims)
+    tokens = sum(claim.n_tokens for claim in claims)
     return excluded(
         f"{count(len(claims), 'claim')} with method, n ({tokens:,} tokens) and resolution"
     )
@@ -33,9 +32,7 @@ def against_reference(case: Case) -> Answer:
     claims = _claims(case.evidence)
     if not claims:
         return unknown(NO_VERDICT)
-    same = [
-        str(c.get("name")) for c in claims if "self" in str(c.get("method", "")).lower().split()
-    ]
+    same = [c.name for c in claims if "self" in c.method.lower().split()]
     if same:
         return found(f"compared with itself only: {listed(same)}")
     return excluded("tokens are judged by the target's own distribution, not by a second run")
@@ -43,16 +40,16 @@ def against_reference(case: Case) -> Answer:
 
 def by_margin(case: Case) -> Answer:
     """V3: any mismatch at temperature 0 called a bug."""
-    violated = [c for c in _claims(case.evidence) if c.get("verdict") == "violated"]
+    violated = [c for c in _claims(case.evidence) if c.verdict == "violated"]
     if not _claims(case.evidence):
         return unknown(NO_VERDICT)
-    greedy = [c for c in violated if (c.get("temperature") or 0) == 0]
-    witnesses = [w for document in case.evidence.verdicts for w in document.get("witnesses", [])]
+    greedy = [c for c in violated if not c.temperature]
+    witnesses = [w for document in case.evidence.verdicts for w in document.witnesses]
     if greedy and not witnesses:
         return found(
             "a violation at temperature 0 without a witness: no margin says that it is not noise"
         )
-    margins = [w["margin_nat"] for w in witnesses if w.get("margin_nat") is not None]
+    margins = [w.margin_nat for w in witnesses]
     also = f"; the smallest witness margin is {min(margins):.1f} nat" if margins else ""
     return excluded(f"mismatches are judged by the target's own margin{also}")
 
@@ -62,7 +59,7 @@ def both_regimes(case: Case) -> Answer:
     claims = _claims(case.evidence)
     if not claims:
         return unknown(NO_VERDICT)
-    tested = {(c.get("temperature") or 0) > 0 for c in claims if c.get("temperature") is not None}
+    tested = {c.temperature > 0 for c in claims if c.temperature is not None}
     used = set()
     if "temperature" in case.evidence.trials.columns:
         levels = {cells.plain(v) for v in case.evidence.trials["temperature"]} - {None}
@@ -77,7 +74,7 @@ def both_regimes(case: Case) -> Answer:
 def not_by_accuracy(case: Case) -> Answer:
     """V5: accuracy on a few hundred questions called lossless."""
     claims = _claims(case.evidence)
-    weak = [str(c.get("name")) for c in claims if "accuracy" in str(c.get("method", "")).lower()]
+    weak = [c.name for c in claims if "accuracy" in c.method.lower()]
     if weak:
         return found(f"judged by accuracy, which is blind to small changes: {listed(weak)}")
     return excluded("no claim rests on task accuracy") if claims else unknown(NO_VERDICT)
@@ -123,9 +120,7 @@ def verified_concurrency(case: Case) -> Answer:
     claims = _claims(case.evidence)
     if not claims:
         return unknown(NO_VERDICT)
-    levels = sorted({int(c["concurrency"]) for c in claims if c.get("concurrency") is not None})
-    if not levels:
-        return found("the claims do not say at which concurrency they were taken")
+    levels = sorted({c.concurrency for c in claims})
     if max(levels) < 2:
         return found("claims were taken at concurrency 1 only: batching is untested")
     return excluded(f"claims were taken at concurrency {listed([str(v) for v in levels])}")

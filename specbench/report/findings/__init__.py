@@ -3,7 +3,8 @@
 from specbench.report.checklist import review
 from specbench.report.findings import (
     acceptance,
-    doubts,
+    failures,
+    flagged,
     headline,
     lossless,
     reproduce,
@@ -21,8 +22,8 @@ def compose(evidence: Evidence) -> Findings:
     pairs = speed_ups(evidence)
     items = review(evidence, pairs)
     return Findings(
-        title=str(evidence.manifest.get("name") or evidence.name),
-        created_at=str(evidence.manifest.get("created_at") or ""),
+        title=evidence.manifest.name or evidence.name,
+        created_at=evidence.manifest.created_at,
         sections=(
             headline.section(evidence, pairs, items),
             lossless.section(evidence),
@@ -30,11 +31,11 @@ def compose(evidence: Evidence) -> Findings:
             speed.decomposition(evidence, pairs, items),
             acceptance.section(evidence),
             speed.capacity(evidence),
-            doubts.failures(evidence),
-            doubts.raised(evidence),
-            doubts.not_tested(evidence, items),
+            failures.section(evidence),
+            flagged.raised(evidence),
+            flagged.not_tested(evidence, items),
             reproduce.section(evidence),
-            doubts.checklist(items),
-            doubts.words(),
+            flagged.checklist(items),
+            flagged.words(),
         ),
     )

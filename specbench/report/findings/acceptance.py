@@ -1,12 +1,18 @@
 """What was accepted: accept_len with intervals, and the positions where drafts are lost."""
 
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import pandas as pd
+
 from specbench.report import cells
-from specbench.report.acceptance import acceptances, by_position
 from specbench.report.cells import cell_rows
 from specbench.report.findings.speed import MAX_SENTENCES
 from specbench.report.inputs import Evidence
 from specbench.report.numbers import between, percent, show
 from specbench.report.statements import Section, Statement, Table, count
+from specbench.stats.ratio import Sums, log_ratio
 
 
 def section(evidence: Evidence) -> Section:
@@ -80,3 +86,65 @@ def _first_position(evidence: Evidence) -> list[Statement]:
         for algorithm, histogram in pooled.items()
         if (shares := by_position(histogram))
     ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Acceptance:
+    """Pooled accept_len of one cell, its 95 % interval, and the steps and prompts behind it.
+
+    `low`/`high` are None where fewer than two prompts were met.
+    """
+
+    cell_id: str
+    accept_len: float
+    low: float | None
+    high: float | None
+    steps: int
+    prompts: int
+
+
+@lru_cache(maxsize=4)
+def acceptances(evidence: Evidence) -> dict[str, Acceptance]:
+    """Pool the per-request counters of each cell: 1 + accepted drafts / verify steps."""
+    requests = evidence.requests
+    if requests.empty:
+        return {}
+    good = requests[
+        (requests["phase"] == "measured")
+        & (requests["status"] == "ok")
+        & (requests["spec_verify_ct"] > 0)
+        & requests["spec_accepted"].notna()
+    ]
+    sums = good.groupby(["cell_id", "prompt_id"], observed=True)[
+        ["spec_accepted", "spec_verify_ct"]
+    ].sum()
+    return {
+        str(cell): _pooled(str(cell), part)
+        for cell, part in sums.groupby(level="cell_id", observed=True)
+    }
+
+
+def _pooled(cell_id: str, part: pd.DataFrame) -> Acceptance:
+    steps = part["spec_verify_ct"].to_numpy(dtype=float)
+    emitted = steps + part["spec_accepted"].to_numpy(dtype=float)
+    effect = log_ratio(Sums(numerator=emitted, denominator=steps))
+    low, high = effect.ratio_interval() if np.isfinite(effect.se) else (None, None)
+    return Acceptance(
+        cell_id=cell_id,
+        accept_len=effect.ratio,
+        low=low,
+        high=high,
+        steps=int(steps.sum()),
+        prompts=len(part),
+    )
+
+
+def by_position(histogram: list[int]) -> list[float]:
+    """Give, for each draft position from 1, the share of verify steps that accepted it.
+
+    `histogram[k]` counts the steps that accepted exactly k drafts; position j was accepted by all
+    steps with k >= j.
+    """
+    steps = sum(histogram)
+    tails = np.cumsum(histogram[::-1])[::-1]
+    return [float(tail) / steps for tail in tails[1:]] if steps else []

@@ -1,12 +1,12 @@
 """The first lines of a report: the fewest sentences that a reader must not miss."""
 
 from collections.abc import Iterator
-from typing import Any
 
+from specbench.model.verdict import RecordedVerdict
 from specbench.report.checklist import Item
 from specbench.report.findings import violations
 from specbench.report.findings.lossless import KINDS
-from specbench.report.findings.speed import doubts_of
+from specbench.report.findings.speed import flags_on
 from specbench.report.findings.violations import server_of
 from specbench.report.inputs import Evidence
 from specbench.report.numbers import between, times
@@ -17,7 +17,7 @@ MAX_SERVERS = 4
 
 
 def section(evidence: Evidence, pairs: list[SpeedUp], items: list[Item]) -> Section:
-    """Give verdicts, the largest gain and loss, failures and doubts, in that order."""
+    """Give verdicts, the largest gain and loss, failures and flags, in that order."""
     return Section(
         anchor="headline",
         title="In short",
@@ -26,7 +26,7 @@ def section(evidence: Evidence, pairs: list[SpeedUp], items: list[Item]) -> Sect
             *_verdicts(evidence),
             *_extremes(evidence, pairs, items),
             *_failed(evidence),
-            *_doubts(items),
+            *_flags(items),
         ),
     )
 
@@ -44,7 +44,7 @@ def _modelled(evidence: Evidence) -> Iterator[Statement]:
     faults = sorted({str(fault) for one in engines.values() for fault in one.get("faults") or ()})
     every = "Every server" if len(engines) == len(evidence.blocks) else "Some servers"
     yield Statement(
-        kind="doubt",
+        kind="flag",
         text=f"{every} of this run was specbench's embedded engine: tokens and acceptance are real,"
         f" but the hardware clock is modelled ({listed(gpus) or 'GPU not said'}), so no speed here"
         " is that of a GPU."
@@ -56,7 +56,7 @@ def _modelled(evidence: Evidence) -> Iterator[Statement]:
 def _verdicts(evidence: Evidence) -> Iterator[Statement]:
     names: dict[str, list[str]] = {}
     for document in evidence.verdicts:
-        names.setdefault(str(document.get("verdict")), []).append(server_of(document))
+        names.setdefault(document.verdict, []).append(server_of(document))
     yield from _violated(evidence)
     for verdict, text in (
         ("holds", "Lossless within the stated resolution: {}"),
@@ -77,9 +77,9 @@ def _verdicts(evidence: Evidence) -> Iterator[Statement]:
 
 def _violated(evidence: Evidence) -> Iterator[Statement]:
     """Give one sentence a server that is not lossless: how much, where, and the first suspect."""
-    servers: dict[str, list[dict[str, Any]]] = {}
+    servers: dict[str, list[RecordedVerdict]] = {}
     for document in evidence.verdicts:
-        if document.get("verdict") == "violated":
+        if document.verdict == "violated":
             servers.setdefault(server_of(document), []).append(document)
     for name, documents in list(servers.items())[:MAX_SERVERS]:
         first = documents[0]
@@ -91,7 +91,7 @@ def _violated(evidence: Evidence) -> Iterator[Statement]:
             + (f"; the chain arm of the same run, {server_of(chain)}, holds" if chain else "")
             + (f"; first suspect: {cause}" if cause else "")
             + f" (n = {count(len(documents), 'verdict')}; see Is it lossless?).",
-            rows=tuple(str(one["block_id"]) for one in documents if one.get("block_id")),
+            rows=tuple(one.block_id for one in documents if one.block_id),
         )
     if len(servers) > MAX_SERVERS:
         yield Statement(
@@ -125,7 +125,7 @@ def _extremes(evidence: Evidence, pairs: list[SpeedUp], items: list[Item]) -> It
         yield Statement(
             kind="withheld",
             text=f"No arm is said to be faster or slower: none of {count(len(sound), 'comparison')}"
-            " without doubts excludes a ratio of 1.",
+            " without flags excludes a ratio of 1.",
             rows=tuple(pair.cell_id for pair in sound),
         )
 
@@ -138,7 +138,7 @@ def _extreme(
         text=f"{words} of {count(of, 'comparison')}; the clearest is {pair.label}:"
         f" {times(pair.ratio)}, 95 % interval {between(pair.low or 0, pair.high or 0)}"
         f" (n = {count(pair.n_trials, 'trial')} in"
-        f" {count(pair.n_launches, 'launch', 'launches')}{doubts_of(evidence, [pair], items)}).",
+        f" {count(pair.n_launches, 'launch', 'launches')}{flags_on(evidence, [pair], items)}).",
         rows=(pair.cell_id, str(pair.control_id)),
     )
 
@@ -154,11 +154,11 @@ def _failed(evidence: Evidence) -> Iterator[Statement]:
         )
 
 
-def _doubts(items: list[Item]) -> Iterator[Statement]:
+def _flags(items: list[Item]) -> Iterator[Statement]:
     found = [item for item in items if item.answer.state == "found"]
     if found:
         yield Statement(
-            kind="doubt",
+            kind="flag",
             text=f"{count(len(found), 'known mistake')} of {len(items)} on the reviewer's checklist"
             f" {'was' if len(found) == 1 else 'were'} found:"
             f" {listed([item.pitfall.id for item in found], most=20)} (see the checklist).",

@@ -17,7 +17,7 @@ SECRET = re.compile(r"key|token(?!s|iz)|secret|password|credential", re.IGNORECA
 def section(evidence: Evidence) -> Section:
     """Give everything that a second run needs, and the commands."""
     manifest = evidence.manifest
-    matrix = str(manifest.get("matrix_path") or "matrix.yaml")
+    matrix = manifest.matrix_path or "matrix.yaml"
     name = shlex.quote(evidence.name)
     commands = (
         f"specbench run {shlex.quote(matrix)} --fresh",
@@ -32,7 +32,7 @@ def section(evidence: Evidence) -> Section:
             Statement(
                 kind="fact",
                 text="The matrix as it was run:",
-                details=tuple(str(manifest.get("matrix") or "not recorded").splitlines()),
+                details=tuple((manifest.matrix or "not recorded").splitlines()),
             ),
         ),
         tables=(_versions(evidence), *_servers(evidence)),
@@ -44,7 +44,7 @@ def _relaunched(evidence: Evidence) -> Iterator[Statement]:
     """Give, for each arm that was verified, its launch command and the command that verifies."""
     seen: set[str] = set()
     for document in evidence.verdicts:
-        block, server = str(document.get("block_id")), server_of(document)
+        block, server = document.block_id, server_of(document)
         words = launch_words(evidence.launches.get(block) or {})
         command = shlex.join(words)
         if not words or command in seen:
@@ -54,7 +54,7 @@ def _relaunched(evidence: Evidence) -> Iterator[Statement]:
         yield Statement(
             kind="fact",
             text=f"{server}: the verdict and its witnesses show again on a running server only."
-            f" Launch it on host `{document.get('host') or 'of the block'}`, wait until it"
+            f" Launch it on host `{document.host or 'of the block'}`, wait until it"
             " answers, then verify:",
             rows=(block,),
             details=(command, f"specbench verify --url {shlex.quote(url)} --budget quick"),
@@ -86,15 +86,13 @@ def _versions(evidence: Evidence) -> Table:
     manifest = evidence.manifest
     rows: list[tuple[Any, ...]] = [
         ("recording", evidence.name),
-        ("begun", manifest.get("created_at")),
-        ("specbench of the run", manifest.get("specbench")),
+        ("begun", manifest.created_at or None),
+        ("specbench of the run", manifest.specbench or None),
         ("specbench of this report", f"{__version__} (Python {platform.python_version()})"),
     ]
-    rows += [
-        (f"dataset {name}", digest) for name, digest in (manifest.get("dataset") or {}).items()
-    ]
-    rows += [(f"seed {name}", seed) for name, seed in (manifest.get("seeds") or {}).items()]
-    rows += [(f"client {name}", fact) for name, fact in (manifest.get("client") or {}).items()]
+    rows += [(f"dataset {name}", digest) for name, digest in manifest.dataset.items()]
+    rows += [(f"seed {name}", seed) for name, seed in manifest.seeds.items()]
+    rows += [(f"client {name}", fact) for name, fact in manifest.client.items()]
     return Table(
         heads=("what", "value"),
         rows=tuple((what, None if value is None else str(value)) for what, value in rows),

@@ -40,7 +40,7 @@ def section(evidence: Evidence, pairs: list[SpeedUp], items: list[Item]) -> Sect
     )
 
 
-def doubts_of(evidence: Evidence, pairs: list[SpeedUp], items: list[Item]) -> str:
+def flags_on(evidence: Evidence, pairs: list[SpeedUp], items: list[Item]) -> str:
     """Name, for a sentence about comparisons, the found mistakes that hit its rows."""
     compared = {cell for pair in pairs for cell in (pair.cell_id, str(pair.control_id))}
     trials = evidence.trials[evidence.trials["cell_id"].isin(list(compared))]
@@ -53,7 +53,7 @@ def doubts_of(evidence: Evidence, pairs: list[SpeedUp], items: list[Item]) -> st
             guards = flags.with_pitfall(item.pitfall.id)
             named = [f"`{flag}`" for flag in raised if flag in guards] or [item.pitfall.mistake]
             told.append(f"{', '.join(named)} ({item.pitfall.id})")
-    return f"; doubts: {listed(told)}" if told else ""
+    return f"; flags: {listed(told)}" if told else ""
 
 
 def _ratios(evidence: Evidence, pairs: list[SpeedUp], items: list[Item]) -> Iterator[Statement]:
@@ -66,7 +66,7 @@ def _ratios(evidence: Evidence, pairs: list[SpeedUp], items: list[Item]) -> Iter
             kind="claim",
             text=f"{count(len(equal), 'cell')} as fast as `{evidence.control}`: the whole 95 %"
             f" interval lies within 2 % (n = {sum(p.n_trials for p in equal)} trials"
-            f"{doubts_of(evidence, equal, items)}):"
+            f"{flags_on(evidence, equal, items)}):"
             f" {listed([pair.label for pair in equal])}.",
             rows=tuple(pair.cell_id for pair in equal),
         )
@@ -97,8 +97,8 @@ def _withheld(pairs: list[SpeedUp]) -> Iterator[Statement]:
 
 def _reason(pair: SpeedUp) -> str:
     told = ["its output is not lossless"] if pair.lossy else []
-    if pair.doubts:
-        told += pair.doubts
+    if pair.withheld:
+        told += pair.withheld
     elif pair.low is None:
         told.append(pair.reason)
     elif pair.low <= 1 <= (pair.high or 0):
@@ -122,7 +122,7 @@ def _claim(evidence: Evidence, pair: SpeedUp, items: list[Item]) -> Statement:
         text=f"{pair.label} is {word} than `{evidence.control}`: {times(pair.ratio)} of its tok_s,"
         f" 95 % interval {between(pair.low or 0, pair.high or 0)} (n ="
         f" {count(pair.n_trials, 'trial')} in {count(pair.n_launches, 'launch', 'launches')}"
-        f"{resting}{doubts_of(evidence, [pair], items)}).",
+        f"{resting}{flags_on(evidence, [pair], items)}).",
         rows=(pair.cell_id, str(pair.control_id)),
     )
 
@@ -144,7 +144,7 @@ def _crossovers(evidence: Evidence, pairs: list[SpeedUp], items: list[Item]) -> 
                 f" {cells.show_level(high.levels[load])} ({times(high.ratio)}"
                 f" {between(high.low or 0, high.high or 0)}; n ="
                 f" {count(low.n_trials + high.n_trials, 'trial')}"
-                f"{doubts_of(evidence, [low, high], items)}).",
+                f"{flags_on(evidence, [low, high], items)}).",
                 rows=(low.cell_id, high.cell_id),
             )
         elif len(series) > 1 and gains and len(gains) == len(series):
@@ -154,7 +154,7 @@ def _crossovers(evidence: Evidence, pairs: list[SpeedUp], items: list[Item]) -> 
                 text=f"{where}: faster at all {len(series)} measured levels of {load}; the last is"
                 f" {cells.show_level(last.levels[load])} ({times(last.ratio)}"
                 f" {between(last.low or 0, last.high or 0)}; n ="
-                f" {count(last.n_trials, 'trial')}{doubts_of(evidence, gains, items)})."
+                f" {count(last.n_trials, 'trial')}{flags_on(evidence, gains, items)})."
                 " Beyond it nothing was measured.",
                 rows=tuple(pair.cell_id for pair in gains),
             )
@@ -220,10 +220,10 @@ def decomposition(evidence: Evidence, pairs: list[SpeedUp], items: list[Item]) -
             if pair.low is not None
             else f"{times(pair.ratio)} without an interval"
         )
-        sound = pair.low is not None and not pair.lossy and not pair.doubts
-        hit = doubts_of(evidence, [pair], items) if sound else ""
-        asides = (["not lossless"] if pair.lossy else []) + list(pair.doubts)
-        doubt = f" No claim: {'; '.join(asides)}." if asides else ""
+        sound = pair.low is not None and not pair.lossy and not pair.withheld
+        hit = flags_on(evidence, [pair], items) if sound else ""
+        asides = (["not lossless"] if pair.lossy else []) + list(pair.withheld)
+        aside = f" No claim: {'; '.join(asides)}." if asides else ""
         lost = " The longer step ate the gain." if (pair.low or 0) <= 1 < pair.accept_ratio else ""
         statements.append(
             Statement(
@@ -231,7 +231,7 @@ def decomposition(evidence: Evidence, pairs: list[SpeedUp], items: list[Item]) -
                 text=f"{pair.label}: accept_len {times(pair.accept_ratio)} of the control's, step"
                 f" time {times(pair.step_ratio)}; their quotient is"
                 f" {times(pair.accept_ratio / pair.step_ratio)}, and tok_s came to {outcome}"
-                f" (n = {count(pair.n_trials, 'trial')}{hit}).{lost}{doubt}",
+                f" (n = {count(pair.n_trials, 'trial')}{hit}).{lost}{aside}",
                 rows=(pair.cell_id, str(pair.control_id)),
             )
         )

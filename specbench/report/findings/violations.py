@@ -1,59 +1,51 @@
-"""What convicts a server, in words: size, place and cause, from one verdict and from its peers."""
+"""Why a server is not lossless, in words: size, place and cause, from a verdict and its peers."""
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from specbench.backends.recorded import recorded_facts
+from specbench.model.verdict import TREE_SUSPECTS, Claim, RecordedVerdict, Suspect
 from specbench.report.cells import plain
 from specbench.report.inputs import Evidence
 from specbench.report.numbers import show
 from specbench.report.statements import count
 
-Document = Mapping[str, Any]
-REPRODUCED = "reproduced wrong token"
 DRAFTER = {"DDTREE": "DFLASH"}
 """Tree algorithms whose drafter is that of a chain algorithm of another name."""
 
-TREE_WORDS = (" mask", "mask of", "compaction")
 TREE_CAUSE = (
     "the attention mask of the tree, or the compaction of KV along a path that is no prefix of"
     " the tree"
 )
 
 
-def server_of(document: Document) -> str:
+def server_of(document: RecordedVerdict) -> str:
     """Name the server of a verdict document."""
-    server = document.get("server") or {}
-    name = document.get("label") or server.get("speculative_algorithm") or server.get("algorithm")
-    return str(name or document.get("block_id") or server.get("url") or "the server")
+    server = document.server
+    name = server.get("speculative_algorithm") or server.get("algorithm")
+    return str(name or document.block_id or server.get("url") or "the server")
 
 
-def counted(document: Document) -> list[dict[str, Any]]:
+def counted(document: RecordedVerdict) -> list[Claim]:
     """Give the violated claims that no documented upstream gap explains."""
-    return [
-        claim
-        for claim in document.get("claims") or ()
-        if claim.get("verdict") == "violated" and not claim.get("known_gap")
-    ]
+    return [one for one in document.claims if one.verdict == "violated" and not one.known_gap]
 
 
-def by_tokens(claim: Document) -> bool:
-    """Whether tokens that were wrong again convicted a claim, and not a p value."""
-    return REPRODUCED in str(claim.get("note") or "") or claim.get("p") is None
+def by_tokens(claim: Claim) -> bool:
+    """Whether tokens that were wrong again decided a claim, and not a p value."""
+    return claim.ground == "witness" or claim.p is None
 
 
-def convicting(claim: Document) -> str | None:
-    """Name the effect that convicted a claim; else its first, which is the one with an interval."""
-    effects = claim.get("effect") or {}
-    if by_tokens(claim) and "garbage_pct" in effects:
+def deciding(claim: Claim) -> str | None:
+    """Name the effect that decided a claim; else its first, which is the one with an interval."""
+    if by_tokens(claim) and "garbage_pct" in claim.effect:
         return "garbage_pct"
-    return next(iter(effects), None)
+    return next(iter(claim.effect), None)
 
 
-def effects_of(claim: Document) -> str:
-    """Write a claim's effects, the convicting one first, the interval beside the one it is of."""
-    effects, ends = claim.get("effect") or {}, claim.get("ci") or []
-    first, lead = convicting(claim), next(iter(effects), None)
+def effects_of(claim: Claim) -> str:
+    """Write a claim's effects, the deciding one first, the interval beside the one it is of."""
+    effects, ends = claim.effect, claim.ci
+    first, lead = deciding(claim), next(iter(effects), None)
     told = []
     for name in sorted(effects, key=lambda one: one != first):
         interval = f", 95 % interval [{', '.join(show(end) for end in ends)}]" if ends else ""
@@ -61,18 +53,18 @@ def effects_of(claim: Document) -> str:
     return "; ".join(told)
 
 
-def size_of(claim: Document) -> str:
+def size_of(claim: Claim) -> str:
     """Say in a few words what a violated claim measured, where, and on how many tokens."""
-    effects, name = claim.get("effect") or {}, convicting(claim)
-    tokens = count(int(claim.get("n_tokens") or 0), "token")
-    at = f"at concurrency {claim.get('concurrency')}"
-    temperature = plain(claim.get("temperature"))
+    effects, name = claim.effect, deciding(claim)
+    tokens = count(claim.n_tokens, "token")
+    at = f"at concurrency {claim.concurrency}"
+    temperature = plain(claim.temperature)
     if name is None:
-        return f"{claim.get('name')}: {claim.get('note') or 'violated'} {at}"
+        return f"{claim.name}: {claim.note or 'violated'} {at}"
     value = show(abs(effects[name]))
     match name:
         case "garbage_pct":
-            kind = "greedy tokens" if temperature == 0 else f"tokens of {claim.get('name')}"
+            kind = "greedy tokens" if temperature == 0 else f"tokens of {claim.name}"
             return f"{value} % of {kind} wrong {at} ({tokens})"
         case "t_eff_pct":
             way = "hotter" if effects[name] > 0 else "colder"
@@ -81,45 +73,42 @@ def size_of(claim: Document) -> str:
             way = "too many" if effects[name] > 0 else "too few"
             return f"{value} % {way} greedy tokens at temperature {temperature} ({tokens})"
         case _:
-            return f"{claim.get('name')}: {name} {show(effects[name])} {at} ({tokens})"
+            return f"{claim.name}: {name} {show(effects[name])} {at} ({tokens})"
 
 
-def sizes_of(document: Document) -> str:
+def sizes_of(document: RecordedVerdict) -> str:
     """Say the largest of what a verdict found: two places of greedy decoding, one of sampling."""
     claims = counted(document)
-    greedy = [one for one in claims if plain(one.get("temperature")) == 0 and one.get("effect")]
-    drawn = [
-        one for one in claims if one.get("effect") and one not in greedy and not by_tokens(one)
-    ]
+    greedy = [one for one in claims if one.temperature == 0 and one.effect]
+    drawn = [one for one in claims if one.effect and one not in greedy and not by_tokens(one)]
     chosen = [*greedy[:2], *drawn[:1]] or claims[:2]
     if not chosen:
-        return str(document.get("reason") or "no claim says where")
+        return document.reason or "no claim says where"
     rest = len(claims) - len(chosen)
     more = f"; {count(rest, 'more claim')} violated" if rest else ""
     return ", ".join(size_of(one) for one in chosen) + more
 
 
-def is_tree(document: Document) -> bool | None:
+def is_tree(document: RecordedVerdict) -> bool | None:
     """Whether the server verified trees; None for a server that does not say."""
-    server, levels = document.get("server") or {}, document.get("levels") or {}
+    server = document.server
     name = str(server.get("speculative_algorithm") or "").upper()
-    width = server.get("speculative_eagle_topk") or levels.get("topk")
+    width = server.get("speculative_eagle_topk") or document.levels.get("topk")
     if name in DRAFTER:
         return True
     return width > 1 if name and isinstance(width, int | float) else None
 
 
-def drafter_of(document: Document, evidence: Evidence) -> tuple[str, Any]:
+def drafter_of(document: RecordedVerdict, evidence: Evidence) -> tuple[str, Any]:
     """Name the drafter: its algorithm family and the path of its weights."""
-    server = document.get("server") or {}
-    name = str(server.get("speculative_algorithm") or "").upper()
-    facts = evidence.blocks.get(str(document.get("block_id"))) or {}
+    name = str(document.server.get("speculative_algorithm") or "").upper()
+    facts = evidence.blocks.get(document.block_id) or {}
     return DRAFTER.get(name, name), recorded_facts(facts).drafter
 
 
-def clean_chain(document: Document, evidence: Evidence) -> Document | None:
+def clean_chain(document: RecordedVerdict, evidence: Evidence) -> RecordedVerdict | None:
     """Find a chain of the same drafter that holds where this tree is violated."""
-    if document.get("verdict") != "violated" or not is_tree(document):
+    if document.verdict != "violated" or not is_tree(document):
         return None
     mine = drafter_of(document, evidence)
     chains = [
@@ -127,34 +116,23 @@ def clean_chain(document: Document, evidence: Evidence) -> Document | None:
         for other in evidence.verdicts
         if is_tree(other) is False and drafter_of(other, evidence) == mine
     ]
-    held = all(chain.get("verdict") == "holds" for chain in chains)
+    held = all(chain.verdict == "holds" for chain in chains)
     return chains[0] if chains and held else None
 
 
-def suspects_of(document: Document, evidence: Evidence) -> list[str]:
+def suspects_of(document: RecordedVerdict, evidence: Evidence) -> list[Suspect]:
     """List the suspects, those of trees only first where a chain of the same drafter holds."""
-    suspects = [str(one) for one in document.get("suspects") or ()]
+    suspects = list(document.suspects)
     if clean_chain(document, evidence) is None:
         return suspects
-    return sorted(suspects, key=lambda one: not of_trees(one))
+    return sorted(suspects, key=lambda one: one.code not in TREE_SUSPECTS)
 
 
-def of_trees(suspect: str) -> bool:
-    """Whether a suspect speaks of what a tree has and a chain has not."""
-    return any(word in suspect for word in TREE_WORDS)
-
-
-def first_suspect(document: Document, evidence: Evidence) -> str:
+def first_suspect(document: RecordedVerdict, evidence: Evidence) -> str:
     """Name the first suspect, narrowed to trees where the other arms of the run allow it."""
     suspects = suspects_of(document, evidence)
     if not suspects:
         return ""
-    narrowed = of_trees(suspects[0]) and clean_chain(document, evidence) is not None
-    return TREE_CAUSE if narrowed else suspects[0]
-
-
-def notes_of(document: Document) -> Sequence[str]:
-    """Give the notes of a verdict's findings, which no structured field repeats."""
-    _, found, rest = str(document.get("findings") or "").partition("\nNotes:\n")
-    lines = rest.split("\n\n", 1)[0].splitlines() if found else []
-    return [line.removeprefix("- ") for line in lines if line.startswith("- ")]
+    first = suspects[0]
+    narrowed = first.code in TREE_SUSPECTS and clean_chain(document, evidence) is not None
+    return TREE_CAUSE if narrowed else first.text

@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from specbench.report import cells, theme
-from specbench.report.acceptance import acceptances, by_position
 from specbench.report.cells import cell_rows
+from specbench.report.findings.acceptance import acceptances, by_position
 from specbench.report.inputs import Evidence, Source, evidence_of
 from specbench.report.plots.series import Where, by_server, caption_of, chosen
 

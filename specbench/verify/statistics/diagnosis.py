@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from specbench.model.verdict import Claim
+from specbench.model.verdict import Claim, Suspect, SuspectCode
 from specbench.verify.statistics.evidence import Evidence
 
 # Columns: does the stage fail? None = does not matter. First match first; facts behind each row:
 # which path a stage exercises (greedy or sampling kernel, batch of one or many, tree or prefix).
 _STAGES = ("G1", "GC", "K1", "S1", "HOT", "T!=1", "frozen", "gap")
-_ROWS: tuple[tuple[tuple[bool | None, ...], str], ...] = (
+_ROWS: tuple[tuple[tuple[bool | None, ...], SuspectCode, str], ...] = (
     (
         (True, True, None, None, None, None, None, None),
+        "mask_compaction",
         (
             "attention mask, KV commit or compaction, or a wrong verify row: greedy output is "
             "wrong already at concurrency 1. If only trees fail: mask or compaction; if chains "
@@ -21,34 +22,42 @@ _ROWS: tuple[tuple[tuple[bool | None, ...], str], ...] = (
     ),
     (
         (True, False, None, None, None, None, None, None),
+        "mask_positions",
         "attention mask, KV commit or positions; rare enough to miss the batched sample",
     ),
     (
         (False, True, None, None, None, None, None, None),
+        "batch",
         "batch indexing, buffers shared between requests, or CUDA-graph padding: only batches fail",
     ),
     (
         (False, False, True, None, None, None, None, None),
+        "sampling_kernel",
         "sampling kernel: row offsets or the predicts index (the greedy kernel is right)",
     ),
     (
         (False, False, False, True, None, None, None, None),
+        "residual",
         "residual distribution, coins or acceptance thresholds: wrong only where tokens are drawn",
     ),
     (
         (False, False, False, False, True, None, None, None),
+        "temperature",
         "temperature or top_k in the verify path: right at temperature 1",
     ),
     (
         (False, False, False, False, False, True, None, None),
+        "filter",
         "a filter in the verify path (top_k, top_p) or the temperature below 1",
     ),
     (
         (False, False, False, False, False, False, True, None),
+        "drafter_bias",
         "a residual with the drafter's q (p - q), or another bias aligned with the drafter",
     ),
     (
         (False, False, False, False, False, False, False, True),
+        "logprobs",
         (
             "reported log-probabilities are not those of the emitted tokens, or positions, "
             "quantisation or weights differ slightly in the verify path"
@@ -57,7 +66,7 @@ _ROWS: tuple[tuple[tuple[bool | None, ...], str], ...] = (
 )
 
 
-def suspects(evidences: Sequence[Evidence], claims: Sequence[Claim]) -> list[str]:
+def suspects(evidences: Sequence[Evidence], claims: Sequence[Claim]) -> list[Suspect]:
     """Return a ranked list; empty where nothing is violated."""
     failed = {
         e.stage
@@ -67,53 +76,57 @@ def suspects(evidences: Sequence[Evidence], claims: Sequence[Claim]) -> list[str
     if not failed:
         return []
     found = [*_signatures(evidences, failed), *_other_stages(failed)]
-    for pattern, text in _ROWS:
+    for pattern, code, text in _ROWS:
         pairs = zip(_STAGES, pattern, strict=True)
         if all(want is None or (stage in failed) == want for stage, want in pairs):
-            found.append(text)
+            found.append(Suspect(code=code, text=text))
             break
     return found
 
 
-def _signatures(evidences: Sequence[Evidence], failed: set[str]) -> list[str]:
+def _signatures(evidences: Sequence[Evidence], failed: set[str]) -> list[Suspect]:
     """Effects that name their cause by size or by place within the round."""
     found = []
     greedy = [e for v in evidences if v.stage == "S1" and (e := v.effect("excess_greedy_pct"))]
     if greedy and greedy[0].low > 80 and "S1" in failed:
-        found.append(
+        text = (
             f"verification is greedy at temperature > 0: {greedy[0].value:.0f} % of the tokens are "
             "the target's argmax. SGLang does this on CPU and XPU (and wherever its sampling "
             "kernel is not available): a known upstream gap, see the server's device"
         )
+        found.append(Suspect(code="greedy_sampling", text=text))
     for v in evidences:
         found.extend(_profile_signature(v, failed))
     return found[:3]
 
 
-def _profile_signature(evidence: Evidence, failed: set[str]) -> list[str]:
+def _profile_signature(evidence: Evidence, failed: set[str]) -> list[Suspect]:
     places: Mapping[int, float] = evidence.profile
     wild = {k for k, z in places.items() if abs(z) > 5}
     if evidence.stage not in failed or len(places) < 3 or not wild:
         return []
     last = max(places)
+    code: SuspectCode
     shown = ", ".join(f"{k}: {z:+.0f}" for k, z in sorted(places.items()))
     if wild == {last}:
-        text = "only the deepest tokens of a round are wrong: deep context"
+        code, text = "deep_context", "only the deepest tokens of a round are wrong: deep context"
     elif 0 not in wild:
+        code = "mask_bonus"
         text = "the first token of a round is right, later ones are not: mask or bonus row"
     elif wild <= {0, 1}:
-        text = "the first tokens of a round are wrong: stale KV at the root"
+        code, text = "stale_root", "the first tokens of a round are wrong: stale KV at the root"
     elif last not in wild:
+        code = "leafless"
         text = (
             "all places but the last are wrong: residual, coins or thresholds "
             "(a leaf has no siblings to reject)"
         )
     else:
         return []
-    return [f"{text} (Z by place {shown})"]
+    return [Suspect(code=code, text=f"{text} (Z by place {shown})")]
 
 
-def _other_stages(failed: set[str]) -> list[str]:
+def _other_stages(failed: set[str]) -> list[Suspect]:
     texts = {
         "turn": "the prefix cache holds KV that generation wrote wrongly: a second turn on a "
         "cached prefix fails",
@@ -129,4 +142,4 @@ def _other_stages(failed: set[str]) -> list[str]:
         "own": "your own sampling parameters: see the claim that is marked as yours",
         "penalty": "penalties are not applied in the verify path",
     }
-    return [text for stage, text in texts.items() if stage in failed]
+    return [Suspect(code="stage", text=text) for stage, text in texts.items() if stage in failed]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from specbench.model.verdict import Claim, VerdictName
+from specbench.model.verdict import Claim, Ground, VerdictName
 from specbench.stats.counts import poisson_upper
 from specbench.verify.statistics.evidence import Effect, Evidence
 from specbench.verify.statistics.sizes import decisive
@@ -64,6 +64,8 @@ def judge(evidence: Evidence, share: float, bar: float, rates: ErrorRates) -> Cl
         note="; ".join(x for x in (reason, evidence.note, _traffic(evidence)) if x),
         known_gap=evidence.gap,
         finding=finding,
+        ground=_code(ground),
+        test=ground.key if ground and _code(ground) == "test" else "",
         concurrency_effective=evidence.reached,
         profile={str(k): _round(v) for k, v in evidence.profile.items()},
     )
@@ -129,6 +131,20 @@ class _Ground:
 
     key: str
     reason: str
+
+
+def _code(ground: _Ground | None) -> Ground:
+    match ground:
+        case None:
+            return ""
+        case _Ground(key="witness"):
+            return "witness"
+        case _Ground(key="fails"):
+            return "fails"
+        case _Ground(key="e-process"):
+            return "e-process"
+        case _:
+            return "test"
 
 
 def _convict(evidence: Evidence, share: float, bar: float, rates: ErrorRates) -> _Ground | None:

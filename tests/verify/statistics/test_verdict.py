@@ -151,7 +151,7 @@ def failing(*stages: str) -> list[str]:
     order = ("G1", "GC", "K1", "S1", "HOT", "T!=1", "frozen", "gap", "turn", "coins")
     evidences = [replace(CLEAN, name=s, stage=s) for s in order]
     claims = [claim("violated" if s in stages else "holds") for s in order]
-    return suspects(evidences, claims)
+    return [one.text for one in suspects(evidences, claims)]
 
 
 @pytest.mark.parametrize(
@@ -182,6 +182,6 @@ def test_greedy_verification_and_round_profiles_name_their_cause() -> None:
     leafless = replace(CLEAN, profile={0: 24.0, 1: 20.0, 2: 14.0, 3: 0.2})
     deep = replace(CLEAN, profile={0: 0.1, 1: 0.3, 2: -1.0, 3: -770.0})
 
-    assert "greedy at temperature > 0" in suspects([greedy], [claim("violated")])[0]
-    assert "no siblings" in suspects([leafless], [claim("violated")])[0]
-    assert "deepest" in suspects([deep], [claim("violated")])[0]
+    assert "greedy at temperature > 0" in suspects([greedy], [claim("violated")])[0].text
+    assert "no siblings" in suspects([leafless], [claim("violated")])[0].text
+    assert "deepest" in suspects([deep], [claim("violated")])[0].text

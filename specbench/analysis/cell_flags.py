@@ -16,10 +16,10 @@ CONCURRENCY_DIFFERS = 0.20
 FEWEST_COMMON = 0.95
 
 
-def doubts(
+def flags_that_withhold(
     totals: Totals, groups: tuple[int, int], a: pd.DataFrame, b: pd.DataFrame
 ) -> tuple[str, ...]:
-    """Name the doubts (machine-readable word, then the reason) that withhold a verdict."""
+    """Name the flags that withhold a verdict: a machine-readable word, then the reason."""
     return (
         *_flags(a, b),
         *_prompts(totals, groups),

@@ -4,75 +4,13 @@ from collections.abc import Iterator
 
 from specbench.report import cells, flags
 from specbench.report.checklist import Item
-from specbench.report.failures import block_failures, invalid_cells
+from specbench.report.findings.failures import sentence
 from specbench.report.glossary import TERMS
 from specbench.report.inputs import Evidence
 from specbench.report.statements import Section, Statement, Table, count, listed
 
 WITHHOLDING = ("stamps_in_doubt", "counts_in_doubt")
 MOST_WITHHELD = 5
-
-
-def failures(evidence: Evidence) -> Section:
-    """Tell what failed, with the diagnosis, the log's last lines and what to do."""
-    statements = [
-        *(
-            Statement(
-                kind="failure",
-                text=f"The launch of block {one.block_id} failed: {_sentence(one.cause)}"
-                + (f" What to do: {_sentence(one.hint)}" if one.hint else ""),
-                rows=(one.block_id,),
-                details=one.evidence,
-            )
-            for one in block_failures(evidence)
-        ),
-        *_failed_trials(evidence),
-        *_failed_requests(evidence),
-        *(
-            Statement(
-                kind="fact",
-                text=f"Cell {cell.label} was not run, because no server can run it: {cell.reason}.",
-                rows=(cell.cell_id,),
-            )
-            for cell in invalid_cells(evidence)
-        ),
-    ]
-    if not statements:
-        statements = [Statement(kind="fact", text="No launch, no trial and no request failed.")]
-    return Section(anchor="failures", title="What failed", statements=tuple(statements))
-
-
-def _sentence(text: str) -> str:
-    return text if text.endswith((".", "!", "?")) else f"{text}."
-
-
-def _failed_trials(evidence: Evidence) -> Iterator[Statement]:
-    trials = evidence.trials
-    failed = trials[trials["status"] != "ok"]
-    for reason in dict.fromkeys(str(value) for value in failed["reason"]):
-        mine = failed[failed["reason"].astype(str) == reason]
-        yield Statement(
-            kind="failure",
-            text=f"{count(len(mine), 'trial')} of {len(trials)} failed:"
-            f" {_sentence(reason if reason not in {'', 'nan', 'None'} else 'no reason recorded')}",
-            rows=tuple(str(value) for value in mine["trial_id"]),
-        )
-
-
-def _failed_requests(evidence: Evidence) -> Iterator[Statement]:
-    requests = evidence.requests
-    if requests.empty:
-        return
-    bad = requests[(requests["phase"] == "measured") & (requests["status"] != "ok")]
-    for reason in dict.fromkeys(str(value) for value in bad["reason"]):
-        rows = bad[bad["reason"] == reason]
-        trials = sorted({str(value) for value in rows["trial_id"]})
-        yield Statement(
-            kind="failure",
-            text=f"{count(len(rows), 'measured request')} failed with"
-            f" `{reason or 'no reason'}` on {count(len(trials), 'trial')}.",
-            rows=tuple(trials),
-        )
 
 
 def raised(evidence: Evidence) -> Section:
@@ -90,7 +28,7 @@ def raised(evidence: Evidence) -> Section:
         advice = f" {_capital(flags.FLAGS[name].advice)}." if name in flags.FLAGS else ""
         statements.append(
             Statement(
-                kind="doubt",
+                kind="flag",
                 text=f"`{name}` on {len(rows)} of {count(len(evidence.trials), 'trial')}:"
                 f" {flags.explain(name)}.{advice}",
                 rows=tuple(rows),
@@ -100,7 +38,7 @@ def raised(evidence: Evidence) -> Section:
     statements += list(_notices(evidence))
     if not statements:
         statements = [Statement(kind="fact", text="No flag was raised on any trial.")]
-    return Section(anchor="flags", title="Doubts raised", statements=tuple(statements))
+    return Section(anchor="flags", title="Flags raised", statements=tuple(statements))
 
 
 def _withheld(evidence: Evidence, name: str, rows: list[str]) -> tuple[str, ...]:
@@ -125,7 +63,7 @@ def _notices(evidence: Evidence) -> Iterator[Statement]:
             heard.setdefault(str(notice), []).append(block_id)
     for notice, blocks in heard.items():
         yield Statement(
-            kind="doubt",
+            kind="flag",
             text=f"{count(len(blocks), 'server')} ({listed(blocks)}) gave a notice:",
             rows=tuple(blocks),
             details=(notice,),
@@ -137,9 +75,9 @@ def not_tested(evidence: Evidence, items: list[Item]) -> Section:
     statements = [
         *_single_levels(evidence),
         *(
-            Statement(kind="withheld", text=f"{_sentence(_capital(str(gap)))}")
+            Statement(kind="withheld", text=f"{sentence(_capital(gap))}")
             for document in evidence.verdicts
-            for gap in document.get("not_tested") or ()
+            for gap in document.not_tested
         ),
     ]
     blind = [item for item in items if item.answer.state == "cannot tell"]
@@ -187,8 +125,8 @@ def checklist(items: list[Item]) -> Section:
     found = [item for item in items if item.answer.state == "found"]
     statements = [
         Statement(
-            kind="doubt",
-            text=f"{item.pitfall.id}, {item.pitfall.mistake}: {_sentence(item.answer.how)}",
+            kind="flag",
+            text=f"{item.pitfall.id}, {item.pitfall.mistake}: {sentence(item.answer.how)}",
             rows=item.answer.rows,
         )
         for item in found

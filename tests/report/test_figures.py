@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.report_speed import write_recording
-from specbench.report.figures import Picture
-from specbench.report.painting import Painter
+from specbench.report.figures import Drawings, Picture
 from tests.report.synthetic import clean, grid, interleaved
 
 pytestmark = pytest.mark.process
@@ -51,7 +50,7 @@ def test_a_picture_whose_worker_was_killed_is_drawn_here() -> None:
     lost: Future[Picture | None] = Future()
     lost.set_exception(BrokenProcessPool("killed"))
 
-    picture = Painter([evidence], {(0, "pareto"): lost}).picture(0, "pareto")
+    picture = Drawings([evidence], {(0, "pareto"): lost}).picture(0, "pareto")
 
     assert picture is not None
     assert picture.light_png.startswith(b"\x89PNG")
