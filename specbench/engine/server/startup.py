@@ -77,7 +77,7 @@ def start(argv: list[str]) -> None:
     loading.run()
     facts["startup_time"] = loading.startup_time
     facts["tokenizer_s"] = time.monotonic() - began
-    listener = _bind(args, faults)
+    listener = bind(args, faults)
     if listener is None:
         _end_of_conflict(args)
     args["port"] = listener.getsockname()[1]
@@ -89,14 +89,12 @@ def _loop() -> asyncio.AbstractEventLoop:
     return asyncio.SelectorEventLoop(PreciseSelector())
 
 
-def _bind(args: dict[str, Any], faults: ServerFaults) -> socket.socket | None:
+def bind(args: dict[str, Any], faults: ServerFaults) -> socket.socket | None:
     """Bind the port, only now; None (with uvicorn's line) when somebody has it."""
     address = (args["host"], args["port"])
     if "port-conflict" in faults.names:
         _squat(address)
-    family = socket.AF_INET6 if ":" in args["host"] else socket.AF_INET
-    listener = socket.socket(family)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener = _open_listener(socket.AF_INET6 if ":" in args["host"] else socket.AF_INET)
     try:
         listener.bind(address)
     except OSError as error:
@@ -104,6 +102,18 @@ def _bind(args: dict[str, Any], faults: ServerFaults) -> socket.socket | None:
         logger.error("ERROR:    [Errno %s] %s", error.errno, reason.lower())
         listener.close()
         return None
+    return listener
+
+
+def _open_listener(family: socket.AddressFamily) -> socket.socket:
+    """Make a socket whose connections send each event at once (no Nagle: RFC 896, RFC 9293 3.7.4).
+
+    asyncio switches Nagle's algorithm off only where the protocol is named, and a listener's option
+    is what its connections begin with.
+    """
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
 
