@@ -213,6 +213,8 @@ class RequestRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     stamp: Literal["kernel", "read"] = "read"
     read_lag_max_us: float | None = None
     inexact_stamps: int = 0
+    first_doubt_ns: int | None = None
+    last_doubt_ns: int | None = None
     output_sha256: str | None = None
     text: str | None = None
     output_ids: list[int] | None = None

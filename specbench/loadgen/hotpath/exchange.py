@@ -45,6 +45,7 @@ class Exchange:
         "request",
         "response",
         "retried",
+        "round_trip_ns",
         "started_ns",
         "stopped_ns",
         "tape",
@@ -67,6 +68,7 @@ class Exchange:
         self.intended_ns: int | None = None
         self.started_ns = 0
         self.written_ns: int | None = None
+        self.round_trip_ns = 0
         self.tape = Tape()
         self.response: Response = new_response()
         self.answered = False
@@ -222,6 +224,7 @@ class Exchange:
 
     def _decode(self, ends: list[int], pieces: list[bytes]) -> None:
         """Read the events of the framed reads; `ends` counts the pieces up to each read's end."""
+        self._arrivals.follow(self.written_ns, self.round_trip_ns)
         stamps = self._arrivals.stamp(self.tape)
         if self.record.first_byte_ns is None and stamps:
             self.record.first_byte_ns = stamps[0]

@@ -243,11 +243,13 @@ class Loop:
         first = not connection.rest
         try:
             rest = connection.send(exchange.request if first else connection.rest)
+            if not rest:
+                exchange.written_ns = time.monotonic_ns()
+                exchange.round_trip_ns = connection.rtt_ns
+                connection.acknowledge_at_once()
         except OSError as error:
             self._broken(connection, error)
             return
-        if not rest:
-            exchange.written_ns = time.monotonic_ns()
         if rest or not first:
             self._pool.want_write(connection, wanted=bool(rest))
         connection.rest = rest
@@ -352,6 +354,8 @@ class Loop:
         busy = [each for each in self._pool.by_fd.values() if each.exchange is not None]
         for connection in busy:
             self._check_patience(connection, now)
+        for fd in self._pool.streams:
+            self._pool.by_fd[fd].acknowledge_at_once()
         self._sample_socket([each for each in busy if each.fd in self._pool.streams])
         self._brisk, self._taken = self._taken > BRISK, 0
 
@@ -394,4 +398,5 @@ class Loop:
         self._tally.socket_backlog_max = max(self._tally.socket_backlog_max, backlog)
         rtt = connection.min_rtt_us()
         if rtt is not None:
+            connection.rtt_ns = rtt * 1000
             self._tally.rtt.add(rtt * 1000)
