@@ -23,6 +23,7 @@ WITHHOLDS = {
     "lossy_thresholds": "tokens were accepted that the target would not have drawn",
     "server_capped_concurrency": "the server ran fewer requests at once than were sent",
     "accept_counters_mismatch": "the server's acceptance counters do not add up",
+    "counts_in_doubt": "counts contradict each other",
     "thermal": "the GPU was throttled",
     "interrupted": "the trial was interrupted",
 }

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from specbench.analysis import plausibility, stamps
 from specbench.model.columns import COLUMNS, Quantity
 from specbench.model.load import DriveReport, RequestRecord, ServiceLevels
 
-SUMMARY_VERSION = 2
+SUMMARY_VERSION = 3
 """Raised whenever a definition below changes: stored rows of other versions are computed again."""
 
 CACHED_SHARE_DOUBT = 0.05
@@ -37,12 +38,14 @@ def summarise(
     """Compute the columns that come from the requests of one trial; what was not measured is None.
 
     `report` bounds the measured phase and the steady window on the records' clock; `levels` are
-    the service levels asked for, if any.
+    the service levels asked for, if any. Figures whose own error bound is more than a tenth of them
+    are withheld, and figures that rest on counts which cannot be true: `in_doubt` says which and
+    why, by the flag that stands for it.
     """
     everything = list(records)
     measured = [record for record in everything if record.phase == "measured"]
     finished = [record for record in measured if record.status == "ok"]
-    return {
+    row = {
         "n_requests": len(measured),
         "n_failed": len(measured) - len(finished),
         "concurrency_effective": _concurrency(everything, report),
@@ -52,11 +55,33 @@ def summarise(
         "goodput_rps": _goodput(finished, report, levels),
         **_acceptance(finished, speculative=speculative),
         "prompt_tokens": _total(record.prompt_tokens for record in measured),
-        "output_tokens": _total(record.output_tokens for record in measured),
+        "output_tokens": _counted(measured),
         "reasoning_tokens": _total(record.reasoning_tokens for record in measured),
         "cached_tokens": _total(record.cached_tokens for record in measured),
         "retractions": _total(record.retractions for record in measured),
     }
+    return _withheld(row, finished, report, speculative=speculative)
+
+
+def _withheld(
+    row: dict[str, Any],
+    finished: list[RequestRecord],
+    report: DriveReport,
+    *,
+    speculative: bool,
+) -> dict[str, Any]:
+    """Take out of a row what its own evidence cannot carry."""
+    counts, resting = plausibility.untrue(finished, speculative=speculative)
+    row |= {name: None for name in resting if name in row}
+    bounds = stamps.errors(row, finished, report.certificate)
+    times = stamps.in_doubt(row, bounds)
+    row |= dict.fromkeys(times)
+    said = {
+        "counts_in_doubt": "; ".join(counts.values()),
+        "stamps_in_doubt": "; ".join(times.values()),
+    }
+    told = {flag: reason for flag, reason in said.items() if reason}
+    return row | {"in_doubt": told or None}
 
 
 def energy(row: Mapping[str, Any]) -> dict[str, float]:
@@ -80,6 +105,7 @@ def doubts(
         "prompts_repeated": row["n_requests"] > n_prompts,
         "no_steady_window": report.window_start_ns is None,
         "interrupted": report.interrupted,
+        **dict.fromkeys(row.get("in_doubt") or (), True),
         "accept_counters_mismatch": not all(map(counters_add_up, records)) or _disagrees(row),
     }
     raised = (name for name, holds in found.items() if holds)
@@ -120,6 +146,13 @@ def _total(values: Iterable[int | None]) -> int | None:
     return sum(known) if known else None
 
 
+def _counted(measured: list[RequestRecord]) -> int | None:
+    """Add the tokens up; None where a reply that came to its end was not counted."""
+    if any(r.status == "ok" and r.output_tokens is None for r in measured):
+        return None
+    return _total(record.output_tokens for record in measured)
+
+
 def _percentile(values: Floats, q: float) -> float | None:
     return float(np.percentile(values, q)) if values.size else None
 
@@ -153,7 +186,7 @@ def _throughput(
 ) -> dict[str, float | None]:
     """Output tokens counted by the server over wall time: the whole run, and the steady window."""
     seconds = (report.measured_end_ns - report.measured_start_ns) / 1e9
-    tokens = _total(record.output_tokens for record in measured)
+    tokens = _counted(measured)
     whole = tokens / seconds if tokens is not None and seconds > 0 else None
     return {"tok_s": whole, "tok_s_window": _window_throughput(everything, report)}
 
@@ -162,6 +195,8 @@ def _window_throughput(records: list[RequestRecord], report: DriveReport) -> flo
     """Tokens that arrived inside the window over its length, of all requests then in flight."""
     start, end = report.window_start_ns, report.window_end_ns
     if start is None or end is None or end <= start:
+        return None
+    if any(r.chunk_ns and not r.chunk_tokens for r in records if r.status == "ok"):
         return None
     arrivals = np.fromiter(chain.from_iterable(r.chunk_ns for r in records), np.int64)
     tokens = np.fromiter(chain.from_iterable(r.chunk_tokens for r in records), np.int64)
@@ -172,6 +207,7 @@ def _window_throughput(records: list[RequestRecord], report: DriveReport) -> flo
 
 
 def _latencies(finished: list[RequestRecord]) -> dict[str, float | None]:
+    """Take percentiles over requests; `tpot_n` of them came in more than one stamp."""
     tpot = np.array([value for r in finished if (value := tpot_ms(r)) is not None])
     values: dict[Quantity, Floats] = {
         "ttft_ms": np.array([value for r in finished if (value := ttft_ms(r)) is not None]),

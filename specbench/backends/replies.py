@@ -70,6 +70,7 @@ class Reading:
             record.first_token_ns = record.chunk_ns[0]
             record.last_token_ns = record.chunk_ns[-1]
         text = _whole("".join(self.parts))
+        record.text_bytes = len(text.encode("utf-8", "surrogatepass"))
         if text or self.ids:
             record.output_sha256 = _digest(text, self.ids)
         if self.keep_text:

@@ -180,7 +180,10 @@ class _Part:
                         continue
                     last = line
                     if line.startswith('{"type":'):
-                        heard.put((self, _decode.decode(line)))
+                        said = _decode.decode(line)
+                        heard.put((self, said))
+                        if isinstance(said, DriveReport):
+                            return
         except HostError as error:
             heard.put((self, error))
             return

@@ -11,6 +11,8 @@ Source = Literal["plan", "outcome", "requests", "server", "host", "energy", "ver
 Latency = Literal["ttft_ms", "tpot_ms", "e2e_ms"]
 Quantity = Latency | Literal["chunk_gap_ms"]
 
+Count = Literal["tokens", "steps"]
+
 PERCENTS = (50, 90, 95, 99)
 
 
@@ -38,7 +40,8 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     notebook; the files in `tables/` have every column. `pooled` says how the trials of a cell are
     summarised: their mean, or weighted by their verify steps. `quantity` and `percent` make it a
     percentile over requests. `compared` is None where arms cannot be compared by it. An `optional`
-    column is there only where a trial has something to put in it.
+    column is there only where a trial has something to put in it. `rests_on` names the counts that
+    must be true for it to be: those of tokens, or of verify steps and accepted drafts.
     """
 
     name: str
@@ -55,6 +58,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     percent: float = 50.0
     compared: Compared | None = None
     optional: bool = False
+    rests_on: tuple[Count, ...] = ()
 
     @property
     def heading(self) -> str:
@@ -87,21 +91,42 @@ def _percentiles(
             quantity=quantity,
             percent=percent,
             compared=Compared(),
+            rests_on=("tokens",) if quantity == "tpot_ms" else (),
         )
         for percent in PERCENTS
     )
 
 
 def _text(
-    name: str, meaning: str, source: Source, show_in: tuple[Place, ...] = (), label: str = ""
+    name: str,
+    meaning: str,
+    source: Source,
+    show_in: tuple[Place, ...] = (),
+    label: str = "",
+    *,
+    optional: bool = False,
 ) -> Column:
     return Column(
-        name=name, meaning=meaning, dtype="text", source=source, show_in=show_in, label=label
+        name=name,
+        meaning=meaning,
+        dtype="text",
+        source=source,
+        show_in=show_in,
+        label=label,
+        optional=optional,
     )
 
 
-def _count(name: str, meaning: str, unit: str = "", source: Source = "requests") -> Column:
-    return Column(name=name, meaning=meaning, unit=unit, dtype="integer", source=source)
+def _count(
+    name: str,
+    meaning: str,
+    unit: str = "",
+    source: Source = "requests",
+    rests_on: tuple[Count, ...] = (),
+) -> Column:
+    return Column(
+        name=name, meaning=meaning, unit=unit, dtype="integer", source=source, rests_on=rests_on
+    )
 
 
 _CLOCK_OF_TOKENS = Compared(ratio=("tokens", "busy_ns"))
@@ -147,6 +172,7 @@ COLUMNS: tuple[Column, ...] = (
     ),
     Column(
         name="tok_s",
+        rests_on=("tokens",),
         unit="tokens/s",
         meaning="output tokens counted by the server / wall time of the trial",
         better="higher",
@@ -157,6 +183,7 @@ COLUMNS: tuple[Column, ...] = (
     ),
     Column(
         name="tok_s_window",
+        rests_on=("tokens",),
         unit="tokens/s",
         meaning="the same inside the steady window, with requests in flight at the target",
         better="higher",
@@ -167,6 +194,7 @@ COLUMNS: tuple[Column, ...] = (
     ),
     Column(
         name="tok_s_user",
+        rests_on=("tokens",),
         unit="tokens/s",
         meaning="median over requests of 1000 / tpot_ms",
         better="higher",
@@ -187,7 +215,13 @@ COLUMNS: tuple[Column, ...] = (
         "(last token - first token) / (n - n in the first chunk)",
         {50: ("load", "trials")},
     ),
-    _count("tpot_n", "requests that have a TPOT; the others came in one chunk or one stamp"),
+    Column(
+        name="tpot_n",
+        meaning="requests that have a TPOT; the others came in one chunk or one stamp",
+        dtype="integer",
+        label="n",
+        show_in=("load", "trials"),
+    ),
     Column(
         name="chunk_gap_ms_p50",
         unit="ms",
@@ -201,6 +235,7 @@ COLUMNS: tuple[Column, ...] = (
     *_percentiles("e2e_ms", "E2E", "from the intended send to the end of the stream", {}),
     Column(
         name="goodput_rps",
+        rests_on=("tokens",),
         unit="requests/s",
         meaning="requests a second that met the service levels asked for; empty if none were asked",
         better="higher",
@@ -209,6 +244,7 @@ COLUMNS: tuple[Column, ...] = (
     ),
     Column(
         name="accept_len",
+        rests_on=("steps",),
         unit="tokens/step",
         meaning="1 + accepted drafts / verify steps, pooled over requests; plain decoding is 1.0",
         better="higher",
@@ -218,6 +254,7 @@ COLUMNS: tuple[Column, ...] = (
     ),
     Column(
         name="accept_len_request_mean",
+        rests_on=("steps",),
         unit="tokens/step",
         meaning="mean over requests of the same",
         better="higher",
@@ -235,9 +272,11 @@ COLUMNS: tuple[Column, ...] = (
         "verify_steps",
         "verify steps of all measured requests; decode steps for plain decoding",
         "steps",
+        rests_on=("steps",),
     ),
     Column(
         name="step_ms",
+        rests_on=("tokens", "steps"),
         unit="ms",
         meaning="decode time / verify steps",
         better="lower",
@@ -248,11 +287,14 @@ COLUMNS: tuple[Column, ...] = (
     ),
     Column(
         name="tokens_per_chunk",
+        rests_on=("tokens",),
         unit="tokens",
         meaning="output tokens a stream chunk, by the server's counts",
     ),
     _count("prompt_tokens", "prompt tokens of all measured requests", "tokens"),
-    _count("output_tokens", "output tokens of all measured requests", "tokens"),
+    _count(
+        "output_tokens", "output tokens of all measured requests", "tokens", rests_on=("tokens",)
+    ),
     _count(
         "reasoning_tokens",
         "the part of the output tokens that the server counted as reasoning; empty where it did"
@@ -292,6 +334,20 @@ COLUMNS: tuple[Column, ...] = (
         " the list of flags",
         "outcome",
         ("cells", "trials", "notebook"),
+    ),
+    _text(
+        "accept_steps",
+        "whether the server counted the verify steps (`counted`), or they follow from tokens and"
+        " accepted drafts (`derived`)",
+        "requests",
+        optional=True,
+    ),
+    _text(
+        "in_doubt",
+        "which figures of the row are withheld, and why: the reasons behind `stamps_in_doubt` and"
+        " `counts_in_doubt`",
+        "requests",
+        optional=True,
     ),
     Column(
         name="launch",

@@ -172,7 +172,9 @@ class RequestRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     reasoning and `chunk_tokens[i]` the tokens that it added (from the server's cumulative counts;
     empty where the server gives none). `stamp` says how arrivals were taken.
     `output_tokens` counts by the server, of which `reasoning_tokens` were reasoning; None where it
-    was not said. The `spec_*` figures are the
+    was not said. `max_tokens` were asked for, and `text_bytes` of text came. `first_doubt_ns`,
+    `last_doubt_ns`: how much earlier than their stamps the first chunk and the last may have left
+    the server. The `spec_*` figures are the
     server's own counters: verify steps, accepted drafts without the bonus, proposed drafts, and
     `spec_histogram[k]` = steps that accepted exactly k drafts. `spec_steps_of` says which steps it
     counts: all that verified, only those that had a draft, or none at all.
@@ -196,8 +198,10 @@ class RequestRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     http_status: int | None = None
     finish_reason: str | None = None
     prompt_tokens: int | None = None
+    max_tokens: int | None = None
     output_tokens: int | None = None
     reasoning_tokens: int | None = None
+    text_bytes: int | None = None
     cached_tokens: int | None = None
     retractions: int | None = None
     chunk_ns: list[int] = []

@@ -91,9 +91,13 @@ def _as_text(value: object) -> str | None:
 
 def _trial_row(recording: "Recording", sealed: SealedTrial) -> dict[str, Any]:
     trial = sealed.trial
+    row = dict(recording.row_of(sealed))
+    withheld = row.pop("in_doubt", None) or {}
+    told = {"in_doubt": "; ".join(withheld.values())} if withheld else {}
     return {
         **trial.cell.levels,
-        **recording.row_of(sealed),
+        **row,
+        **told,
         "cell_id": trial.cell.cell_id,
         "trial_id": trial.trial_id,
         "block_id": trial.block_id,
@@ -105,7 +109,7 @@ def _trial_row(recording: "Recording", sealed: SealedTrial) -> dict[str, Any]:
         "status": sealed.status,
         "reason": sealed.reason,
         "lossless": lossless_of(trial, sealed, recording.verdicts),
-        "flags": ",".join(sealed.flags),
+        "flags": ",".join(dict.fromkeys((*sealed.flags, *withheld))),
     }
 
 

@@ -23,6 +23,24 @@ FLAGS: dict[str, Flag] = {
         advice="correlate with server logs with care",
         pitfall="M8",
     ),
+    "stamps_in_doubt": Flag(
+        meaning="events came together, so that their times may be off by more than a tenth: the"
+        " figures that rest on them are withheld",
+        advice="take the proxy away that collects events, have the server send each at once"
+        " (TCP_NODELAY), or give the client more CPU; column `in_doubt` names figures and bounds",
+        pitfall="M19",
+    ),
+    "counts_in_doubt": Flag(
+        meaning="the server's counts contradict what was seen, or each other: the figures that"
+        " rest on them are withheld",
+        advice="look at column `in_doubt` and at the requests it names",
+        pitfall="M20",
+    ),
+    "few_requests": Flag(
+        meaning="fewer than 8 requests a slot: the tail of the last replies decides the throughput",
+        advice="ask more requests (workload.requests), or lower the concurrency",
+        pitfall="C14",
+    ),
     "prefix_cache_hits": Flag(
         meaning="the server reused prompt tokens of earlier requests: prefill was cheaper",
         advice="flush the cache, or salt it, before each trial",

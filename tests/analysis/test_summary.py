@@ -47,7 +47,7 @@ def test_a_speculative_server_without_counters_has_no_accept_len() -> None:
 def test_accept_len_is_pooled_and_the_mean_over_requests_is_apart() -> None:
     short, long = record(1), record(2)
     short.spec_verify_ct, short.spec_accepted = 1, 7
-    long.spec_verify_ct, long.spec_accepted = 9, 9
+    long.spec_verify_ct, long.spec_accepted, long.output_tokens = 9, 9, 19
 
     row = summarise([short, long], report(), speculative=True)
 

@@ -92,6 +92,7 @@ class FakeLauncher:
     @contextmanager
     def running(self, spec: LaunchSpec, block_dir: Path) -> Iterator[Any]:
         self._lab.log.append(f"start {spec.algorithm}")
+        self._lab.speculative = spec.speculative
         (block_dir / "server.log").write_text("started\n")
         service = FakeService(self._lab, spec)
         kept = False
@@ -110,6 +111,7 @@ class FakeLab:
 
     def __init__(self) -> None:
         self.log: list[str] = []
+        self.speculative = True
         self.jobs: list[DriveJob] = []
         self.fails_to_load: Callable[[LaunchSpec], LoadFailure | None] = lambda _: None
         self.death: Callable[[], LoadFailure | None] = lambda: None
@@ -148,6 +150,8 @@ class FakeLab:
         self.jobs.append(job)
         self.log.append(f"drive {job.shape.concurrency}")  # type: ignore[union-attr]  # all are closed loops here
         records = self.records(job)
+        if not self.speculative and self.records is answered:
+            records = [plain(record) for record in records]
         sink.write_bytes(b"".join(msgspec.json.encode(record) + b"\n" for record in records))
         yield DriveProgress(elapsed_s=1, in_flight=1, finished=0, failed=0, output_tokens=0)
         yield DriveReport(
@@ -182,6 +186,11 @@ def answered(job: DriveJob) -> list[RequestRecord]:
         )
         for number in range(count)
     ]
+
+
+def plain(record: RequestRecord) -> RequestRecord:
+    """Give what a server that does not speculate answers: no counters."""
+    return msgspec.structs.replace(record, spec_verify_ct=None, spec_accepted=None)
 
 
 def refused(job: DriveJob) -> list[RequestRecord]:

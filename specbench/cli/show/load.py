@@ -114,6 +114,8 @@ def _table(done: list[LevelFinished]) -> None:
         table.add_row(level.name, *figures, " ".join(level.flags))
     console.print(table)
     for level in done:
+        for reason in (level.columns.get("in_doubt") or {}).values():
+            console.print(f"{level.name}: withheld: {reason}", markup=False)
         found = level.certificate
         console.print(
             f"{level.name}: TTFT is right within {_number(found.ttft_error_us)} us, chunk gaps"

@@ -93,6 +93,7 @@ class Supply:
             category=prompt.category,
             phase="warmup" if warm else "measured",
             worker=self._share.index,
+            max_tokens=prompt.max_tokens or job.sampling.max_tokens,
         )
         salt = f"{job.salt}.{turn}" if job.salt else ""
         ask = Ask(

@@ -1,4 +1,4 @@
-"""Checks of the mistakes in measuring acceptance (M2, M3, M10 to M12, M17, M18)."""
+"""Checks of the mistakes in measuring acceptance (M2, M3, M10 to M12, M17, M18, M20)."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -182,3 +182,11 @@ def every_step_counted(case: Case) -> Answer:
             ids(off),
         )
     return excluded("verify steps times accept_len account for the tokens that were sent")
+
+
+def counts_agree(case: Case) -> Answer:
+    """M20: counts that contradict the stream."""
+    if cells.usable(case.evidence.trials).empty:
+        return unknown("nothing was measured")
+    fine = excluded("tokens, chunks, text and verify steps of the replies agree with each other")
+    return by_flags(case.evidence, "M20", else_=fine)

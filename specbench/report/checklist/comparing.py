@@ -221,3 +221,11 @@ def measured_points_only(case: Case) -> Answer:
     single = [n for n in names if len({cells.plain(v) for v in good[n]} - {None}) == 1]
     also = f"; {listed(single)} took one level, so nothing is said about others" if single else ""
     return excluded(f"curves join measured points only, and no value is extrapolated{also}")
+
+
+def enough_requests(case: Case) -> Answer:
+    """C14: throughput from a few requests a slot."""
+    if cells.usable(case.evidence.trials).empty:
+        return unknown("nothing was measured")
+    fine = excluded("every trial asked 8 requests a slot, or more")
+    return by_flags(case.evidence, "C14", else_=fine)

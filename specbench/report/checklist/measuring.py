@@ -1,4 +1,6 @@
-"""Checks of the mistakes in measuring load, time and text (M1 to M16)."""
+"""Checks of the mistakes in measuring load, time and text (M1 to M16, M19)."""
+
+import pandas as pd
 
 from specbench.report import cells
 from specbench.report.checklist.answer import (
@@ -30,7 +32,7 @@ def token_counts(case: Case) -> Answer:
     good = cells.usable(case.evidence.trials)
     if good.empty:
         return unknown("nothing was measured")
-    blind = good[good["tpot_ms_p50"].isna()]
+    blind = good[good["tpot_ms_p50"].isna() & ~_withheld(good)]
     if len(blind):
         return found(
             f"{count(len(blind), 'trial has', 'trials have')} no token counts from the server:"
@@ -38,6 +40,20 @@ def token_counts(case: Case) -> Answer:
             ids(blind),
         )
     return excluded("tpot_ms counts tokens as the server does; chunk_gap_ms is a column of its own")
+
+
+def _withheld(trials: pd.DataFrame) -> pd.Series:
+    """Mark the trials some figures of which are withheld for their own reasons."""
+    known = trials.get("in_doubt")
+    return pd.Series(data=False, index=trials.index) if known is None else known.notna()
+
+
+def stamps_carry(case: Case) -> Answer:
+    """M19: the first 40 ms of a reply in one stamp."""
+    if cells.usable(case.evidence.trials).empty:
+        return unknown("nothing was measured")
+    fine = excluded("the bound of each latency is less than a tenth of it, or it is withheld")
+    return by_flags(case.evidence, "M19", else_=fine)
 
 
 def steady_window(case: Case) -> Answer:

@@ -9,6 +9,9 @@ from specbench.report.glossary import TERMS
 from specbench.report.inputs import Evidence
 from specbench.report.statements import Section, Statement, Table, count, listed
 
+WITHHOLDING = ("stamps_in_doubt", "counts_in_doubt")
+MOST_WITHHELD = 5
+
 
 def failures(evidence: Evidence) -> Section:
     """Tell what failed, with the diagnosis, the log's last lines and what to do."""
@@ -91,12 +94,24 @@ def raised(evidence: Evidence) -> Section:
                 text=f"`{name}` on {len(rows)} of {count(len(evidence.trials), 'trial')}:"
                 f" {flags.explain(name)}.{advice}",
                 rows=tuple(rows),
+                details=_withheld(evidence, name, rows),
             )
         )
     statements += list(_notices(evidence))
     if not statements:
         statements = [Statement(kind="fact", text="No flag was raised on any trial.")]
     return Section(anchor="flags", title="Doubts raised", statements=tuple(statements))
+
+
+def _withheld(evidence: Evidence, name: str, rows: list[str]) -> tuple[str, ...]:
+    """Say of a few trials which figures are missing from them, where the flag takes some away."""
+    if name not in WITHHOLDING or "in_doubt" not in evidence.trials.columns:
+        return ()
+    told = evidence.trials[evidence.trials["trial_id"].astype(str).isin(rows)]
+    shown = told.head(MOST_WITHHELD)
+    said = [f"{t}: {why}" for t, why in zip(shown["trial_id"], shown["in_doubt"], strict=True)]
+    more = len(told) - len(said)
+    return (*said, *([f"and {count(more, 'more trial')}: column `in_doubt`"] if more else []))
 
 
 def _capital(text: str) -> str:

@@ -35,7 +35,7 @@ def latency(
     trials = chosen(evidence.trials, where)
     good = cells.usable(trials)
     names = ["algorithm", *cells.varying(trials)]
-    values = latency_ms(evidence.requests, what)
+    values = _carried(evidence, what)
     by_cell = dict(iter(values.groupby(evidence.requests["cell_id"].astype(str))))
     shown = _shown(good)
     colours: dict[str, int] = {}
@@ -61,7 +61,7 @@ def latency(
 
 def latencies_words(evidence: Evidence) -> str:
     """Say what the panels of the latency plot show."""
-    values = latency_ms(evidence.requests, "ttft_ms")
+    values = _carried(evidence, "ttft_ms")
     return f"{int(values.notna().sum()):,} measured requests that ended; cells of the highest load"
 
 
@@ -90,6 +90,15 @@ def _shown(good: pd.DataFrame) -> list[dict[Hashable, Any]]:
         [{str(k): v for k, v in row.items()} for row in rows], cells.factors_of(good)
     )
     return [rows[position] for position in order[:MAX_LINES]]
+
+
+def _carried(evidence: Evidence, what: Latency) -> pd.Series:
+    """Give a latency of each request, but for trials that withhold it."""
+    values, trials = latency_ms(evidence.requests, what), evidence.trials
+    if "in_doubt" not in trials.columns:
+        return values
+    withheld = trials[trials["in_doubt"].notna() & trials[f"{what}_p50"].isna()]
+    return values.mask(evidence.requests["trial_id"].isin(withheld["trial_id"]))
 
 
 def latency_ms(requests: pd.DataFrame, what: Latency) -> pd.Series:
