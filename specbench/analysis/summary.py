@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from specbench.analysis import plausibility, stamps
 from specbench.model.columns import COLUMNS, Quantity
-from specbench.model.load import DriveReport, RequestRecord, ServiceLevels
+from specbench.model.load import FEWEST_A_SLOT, DriveReport, RequestRecord, ServiceLevels
 
 SUMMARY_VERSION = 3
 """Raised whenever a definition below changes: stored rows of other versions are computed again."""
@@ -91,11 +91,16 @@ def energy(row: Mapping[str, Any]) -> dict[str, float]:
 
 
 def doubts(
-    row: dict[str, Any], report: DriveReport, records: Iterable[RequestRecord], *, n_prompts: int
+    row: dict[str, Any],
+    report: DriveReport,
+    records: Iterable[RequestRecord],
+    *,
+    n_prompts: int,
+    slots: int | None = None,
 ) -> tuple[str, ...]:
     """Name what a reader should doubt about a trial, machine-readable (column `flags`).
 
-    `n_prompts` is the number of distinct prompts in the dataset.
+    `n_prompts` is the number of distinct prompts asked, `slots` the concurrency of a closed loop.
     """
     cached, asked = row["cached_tokens"], row["prompt_tokens"]
     found = {
@@ -103,6 +108,7 @@ def doubts(
         "retractions": bool(row["retractions"]),
         "prefix_cache_hits": bool(cached and asked and cached / asked > CACHED_SHARE_DOUBT),
         "prompts_repeated": row["n_requests"] > n_prompts,
+        "few_requests": slots is not None and row["n_requests"] < FEWEST_A_SLOT * slots,
         "no_steady_window": report.window_start_ns is None,
         "interrupted": report.interrupted,
         **dict.fromkeys(row.get("in_doubt") or (), True),

@@ -6,6 +6,9 @@ import msgspec
 
 Api = Literal["generate", "chat", "completions"]
 
+FEWEST_A_SLOT = 8
+"""Requests a slot below which the tail of the last replies decides the throughput of a trial."""
+
 
 class Prompt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One prompt of a dataset: chat `messages`, or raw `text`, or `input_ids`."""
@@ -24,6 +27,11 @@ class Dataset(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     sha256: str
     prompts: tuple[Prompt, ...]
+
+
+def whole_passes(requests: int, prompts: int) -> int:
+    """Round a number of requests up to whole passes over the prompts; fewer are one part pass."""
+    return requests if requests <= prompts else -(-requests // prompts) * prompts
 
 
 class Sampling(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,9 +125,10 @@ class DriveJob(msgspec.Struct, frozen=True, kw_only=True):
     """One trial's load, complete: it can be written to a file and driven on another machine.
 
     `prompts_path` is a JSON-lines file of Prompt; prompts are taken in file order (the planner
-    shuffled them), again from the start when they run out. `salt` isolates the server's prefix
-    cache between trials. `warmup_requests` are sent first, at the same shape, and recorded with
-    phase "warmup". `processes` 0 means: choose. `stall_timeout_s` bounds the silence inside a
+    shuffled them), again from the start when they run out. The first `warmup_prompts` of them are
+    for warm-up alone; without such, warm-up takes the measured ones. `salt` isolates the server's
+    prefix cache between trials. `warmup_requests` are sent first, at the same shape, and recorded
+    with phase "warmup". `processes` 0 means: choose. `stall_timeout_s` bounds the silence inside a
     reply, None is unbounded.
     """
 
@@ -129,6 +138,7 @@ class DriveJob(msgspec.Struct, frozen=True, kw_only=True):
     shape: Shape
     stop: Stop
     warmup_requests: int = 0
+    warmup_prompts: int = 0
     request_timeout_s: float = 600.0
     stall_timeout_s: float | None = None
     connect_timeout_s: float = 10.0
@@ -167,22 +177,24 @@ Reason = Literal[
 class RequestRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One request as it happened: a row of requests.parquet. Failed ones are rows too.
 
-    All `*_ns` are monotonic nanoseconds since the drive's start (`DriveReport.start_unix_ns`
-    correlates with logs). `chunk_ns[i]` is the arrival of the i-th event that carried content or
-    reasoning and `chunk_tokens[i]` the tokens that it added (from the server's cumulative counts;
-    empty where the server gives none). `stamp` says how arrivals were taken.
-    `output_tokens` counts by the server, of which `reasoning_tokens` were reasoning; None where it
-    was not said. `max_tokens` were asked for, and `text_bytes` of text came. `first_doubt_ns`,
-    `last_doubt_ns`: how much earlier than their stamps the first chunk and the last may have left
-    the server. The `spec_*` figures are the
-    server's own counters: verify steps, accepted drafts without the bonus, proposed drafts, and
-    `spec_histogram[k]` = steps that accepted exactly k drafts. `spec_steps_of` says which steps it
-    counts: all that verified, only those that had a draft, or none at all.
+    `prompt_id` and `prompt_pass`, the turn through the prompts, name a request in every trial of a
+    workload. All `*_ns` are monotonic nanoseconds since the drive's start
+    (`DriveReport.start_unix_ns` correlates with logs). `chunk_ns[i]` is the arrival of the i-th
+    event that carried content or reasoning and `chunk_tokens[i]` the tokens that it added (from
+    the server's cumulative counts; empty where the server gives none). `stamp` says how arrivals
+    were taken. `output_tokens` counts by the server, of which `reasoning_tokens` were reasoning;
+    None where it was not said. `max_tokens` were asked for, and `text_bytes` of text came.
+    `first_doubt_ns`, `last_doubt_ns`: how much earlier than their stamps the first chunk and the
+    last may have left the server. The `spec_*` figures are the server's own counters: verify steps,
+    accepted drafts without the bonus, proposed drafts, and `spec_histogram[k]` = steps that
+    accepted exactly k drafts. `spec_steps_of` says which steps it counts: all that verified, only
+    those that had a draft, or none at all.
     """
 
     rid: str
     prompt_id: str
     category: str = ""
+    prompt_pass: int = 0
     phase: Literal["warmup", "measured"] = "measured"
     worker: int = 0
     slot: int = 0

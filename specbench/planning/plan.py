@@ -9,6 +9,7 @@ from specbench.model.plan import History, Measured, Plan, TrialReason
 from specbench.planning.design import Design
 from specbench.planning.expected import Expected, plan_s, timed_blocks, timed_reasons
 from specbench.planning.render import Renderer
+from specbench.planning.requests import request_notices
 from specbench.planning.resume import resume
 from specbench.planning.schedule import Group, Setup, blocks, groups, hosts_of, shared_out
 
@@ -25,8 +26,11 @@ def plan(
     engines: Mapping[str, str] | None = None,
     host_files: Mapping[str, Mapping[str, str]] | None = None,
     version: str | None = None,
+    prompts: Mapping[str, int] | None = None,
 ) -> Plan:
     """Plan the fewest launches that measure every valid cell as often as the matrix asks.
+
+    `prompts` says how many each dataset holds.
 
     `done` is what the recording holds (by trial_id); `engines` names the engine on each host (its
     image, commit or version) and `host_files` the hashes of the files put on each (by target), so
@@ -61,7 +65,10 @@ def plan(
         reasons=tuple(reasons),
         invalid=invalid,
         expected_s=plan_s(kept),
-        notices=tuple(_notices(matrix, cells, share)),
+        notices=(
+            *_notices(matrix, cells, share),
+            *request_notices(matrix, cells, prompts or {}),
+        ),
     )
 
 

@@ -10,11 +10,12 @@ import msgspec
 from specbench.analysis.summary import doubts, summarise
 from specbench.backends.client import ControlClient, recognise
 from specbench.backends.products import backend_for
-from specbench.config.datasets import load_dataset, shuffle_prompts
+from specbench.config.datasets import PromptSet, choose_prompts, load_dataset
 from specbench.errors import HostError, InputError
 from specbench.loadgen import drive
 from specbench.loadgen.saturation import next_level
 from specbench.model.load import (
+    FEWEST_A_SLOT,
     Api,
     Certificate,
     Closed,
@@ -22,18 +23,24 @@ from specbench.model.load import (
     DriveProgress,
     DriveReport,
     Open,
-    Prompt,
     RequestRecord,
     Sampling,
     Shape,
     Stop,
     Target,
+    whole_passes,
 )
+from specbench.workflows.trial import write_prompts
+
+FEWEST = 16
+"""Requests of a level at the least."""
 
 
 class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What to measure. `requests` None means four for each slot, 16 at least, or 30 s of a rate.
+    """What to measure.
 
+    `requests` None means eight for each slot, 16 at least, or 30 s of a rate; they are rounded up
+    to whole passes over the prompts, which are the same at every level.
     `keep` is a folder that the rows are kept in, one file a level. With `saturate`, the levels are
     chosen one by one, up to the largest of `concurrency`, until throughput grows no more.
     """
@@ -96,7 +103,7 @@ def measure(options: LoadOptions) -> Iterator[LoadEvent]:
             f"not the URL of a server: {options.url!r}",
             hint="for example --url http://127.0.0.1:30000",
         )
-    prompts = shuffle_prompts(load_dataset(options.dataset).prompts, options.seed)
+    asked = _asked(options)
     server = _look(options)
     yield server
     with tempfile.TemporaryDirectory(prefix="specbench-load-") as scratch:
@@ -105,12 +112,12 @@ def measure(options: LoadOptions) -> Iterator[LoadEvent]:
         for number, shape in enumerate(_shapes(options, measured)):
             name = _name(shape)
             yield LevelStarted(name=name)
-            job = _job(options, server, shape, _write(prompts, Path(scratch)), number)
+            job = _job(options, server, shape, asked, Path(scratch), number)
             sink = folder / f"{name.replace(' ', '-')}.jsonl"
             sink.unlink(missing_ok=True)
             for event in drive(job, sink):
                 if isinstance(event, DriveReport):
-                    level = _finished(name, shape, sink, event, server, len(prompts), options)
+                    level = _finished(name, shape, sink, event, server, len(asked.prompts), options)
                     measured[level.concurrency or 0] = _throughput(level)
                     yield level
                 else:
@@ -151,18 +158,42 @@ def _folder(keep: Path | None) -> Path | None:
     return keep
 
 
-def _write(prompts: tuple[Prompt, ...], folder: Path) -> Path:
-    path = folder / "prompts.jsonl"
-    path.write_bytes(b"".join(msgspec.json.encode(prompt) + b"\n" for prompt in prompts))
-    return path
+def _asked(options: LoadOptions) -> PromptSet:
+    """Choose the prompts that every level asks: as many as the level of the fewest requests.
+
+    Raises InputError for fewer requests than a level holds in flight.
+    """
+    slots = 1 if options.saturate else min(options.concurrency, default=1)
+    largest = 1 if options.rate is not None else max(options.concurrency, default=1)
+    if options.requests is not None and options.requests < largest:
+        raise InputError(
+            f"{options.requests} requests cannot keep {largest} in flight",
+            hint=f"--requests {FEWEST_A_SLOT * largest}, or a lower --concurrency",
+        )
+    requests = _requests(options, None if options.rate is not None else slots)
+    return choose_prompts(load_dataset(options.dataset).prompts, requests, options.seed)
+
+
+def _requests(options: LoadOptions, slots: int | None) -> int:
+    """Give the measured requests of a level, before they are rounded up to whole passes."""
+    if options.requests is not None:
+        return options.requests
+    wanted = FEWEST_A_SLOT * slots if slots else round(30 * (options.rate or 0.0))
+    return max(FEWEST, wanted)
 
 
 def _job(
-    options: LoadOptions, server: ServerSeen, shape: Shape, prompts: Path, number: int
+    options: LoadOptions,
+    server: ServerSeen,
+    shape: Shape,
+    asked: PromptSet,
+    folder: Path,
+    number: int,
 ) -> DriveJob:
     """Put one level together; its salt keeps it from the prefix cache of the level before."""
     slots = _slots(shape)
-    default = max(16, 4 * slots) if slots else max(16, round(30 * (options.rate or 0.0)))
+    path = folder / "prompts.jsonl"
+    own = write_prompts(asked, path, warmup=slots or 1, seed=options.seed)
     return DriveJob(
         target=Target(
             url=options.url,
@@ -171,11 +202,12 @@ def _job(
             engine=server.engine,
             api_key_env=options.api_key_env,
         ),
-        prompts_path=str(prompts),
+        prompts_path=str(path),
         sampling=Sampling(temperature=options.temperature, max_tokens=options.max_tokens),
         shape=shape,
-        stop=Stop(requests=options.requests or default),
+        stop=Stop(requests=whole_passes(_requests(options, slots), len(asked.prompts))),
         warmup_requests=slots or 1,
+        warmup_prompts=own,
         salt=f"specbench-load-{options.seed}-{number}",
         seed=options.seed,
     )
@@ -201,7 +233,7 @@ def _finished(
         concurrency=_slots(shape),
         rate=shape.rate if isinstance(shape, Open) else None,
         columns=columns,
-        flags=doubts(columns, report, records, n_prompts=n_prompts),
+        flags=doubts(columns, report, records, n_prompts=n_prompts, slots=_slots(shape)),
         certificate=report.certificate,
         rows=str(sink) if options.keep is not None else None,
     )

@@ -99,6 +99,7 @@ def prepare(options: RunOptions) -> Prepared:
             if name in hosts
         },
         version=version,
+        prompts={name: len(dataset.prompts) for name, dataset in datasets.items()},
     )
     if options.verdicts_only:
         plan = _verdicts_only(plan)

@@ -32,7 +32,7 @@ from specbench.verify.battery import verdict_of
 from specbench.verify.options import VerifyOptions
 from specbench.workflows.isolate_search import Probed, Settings
 from specbench.workflows.lab import Lab, drives_remotely
-from specbench.workflows.trial import read_requests
+from specbench.workflows.trial import read_requests, write_prompts
 
 if TYPE_CHECKING:
     from specbench.model.verdict import VerdictDocument
@@ -176,10 +176,16 @@ def _measure(bench: Bench, server: Server, spec: LaunchSpec, settings: Settings)
     """Drive the load of the settings and summarise it; HostError when nobody answers."""
     with TemporaryDirectory(prefix="specbench-isolate-") as folder:
         prompts, sink = Path(folder) / "prompts.jsonl", Path(folder) / "requests.jsonl"
-        ordered = config.shuffle_prompts(bench.dataset.prompts, bench.workload.seed)
-        prompts.write_bytes(b"\n".join(map(msgspec.json.encode, ordered)) + b"\n")
+        requests = int(settings.get("requests") or bench.workload.requests)
+        asked = config.choose_prompts(bench.dataset.prompts, requests, bench.workload.seed)
+        slots = int(settings.get("concurrency") or 1)
+        own = write_prompts(asked, prompts, warmup=max(2, slots), seed=bench.workload.seed)
         url = bench.host.url if drives_remotely(bench.host) else server.url
-        job = _job(bench, url, prompts, settings)
+        job = msgspec.structs.replace(
+            _job(bench, url, prompts, settings),
+            stop=Stop(requests=asked.requests),
+            warmup_prompts=own,
+        )
         report = next(
             e for e in bench.lab.drive(bench.host, job, sink) if isinstance(e, DriveReport)
         )
@@ -204,7 +210,7 @@ def _job(bench: Bench, url: str, prompts: Path, settings: Settings) -> DriveJob:
             sampling | {n: v for n, v in given.items() if n in fields}, Sampling
         ),
         shape=Closed(concurrency=slots, stagger_s=min(2.0, 0.02 * slots)),
-        stop=Stop(requests=int(given.get("requests") or options.requests)),
+        stop=Stop(requests=options.requests),
         warmup_requests=max(2, slots),
         request_timeout_s=options.request_timeout_s,
         salt=os.urandom(4).hex(),

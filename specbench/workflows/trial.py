@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,7 +21,6 @@ from specbench.model.load import (
     Closed,
     DriveJob,
     DriveReport,
-    Prompt,
     RequestRecord,
     Shape,
     Stop,
@@ -60,7 +59,7 @@ def measure(
     sink = draft / "requests.jsonl"
     job = drive_job(
         asked,
-        config.shuffle_prompts(bench.datasets[asked.workload.dataset].prompts, trial.seed),
+        prompts_of(bench, asked.workload),
         target=Target(
             url=bench.host.url if drives_remotely(bench.host) else service.url,
             model=block.spec.served_name,
@@ -107,7 +106,7 @@ def asked_of(trial: Trial) -> Asked:
 
 def drive_job(
     asked: Asked,
-    prompts: Sequence[Prompt],
+    prompts: config.PromptSet,
     *,
     target: Target,
     folder: Path,
@@ -115,20 +114,36 @@ def drive_job(
     seed: int,
 ) -> DriveJob:
     """Write the prompts in their order into `folder`, and say all that the driver must know."""
-    path = folder / "prompts.jsonl"
-    path.write_bytes(b"\n".join(map(msgspec.json.encode, prompts)) + b"\n")
     workload = asked.workload
+    warmup = _warmup(workload, asked.shape)
+    path = folder / "prompts.jsonl"
+    own = write_prompts(prompts, path, warmup=warmup, seed=seed)
     return DriveJob(
         target=target,
         prompts_path=str(path),
         sampling=asked.sampling,
         shape=asked.shape,
-        stop=Stop(requests=workload.requests),
-        warmup_requests=_warmup(workload, asked.shape),
+        stop=Stop(requests=prompts.requests),
+        warmup_requests=warmup,
+        warmup_prompts=own,
         request_timeout_s=workload.request_timeout_s,
         salt=salt,
         seed=seed,
     )
+
+
+def prompts_of(bench: Bench, workload: WorkloadOptions) -> config.PromptSet:
+    """Give the prompts that every trial of a workload asks."""
+    held = bench.datasets[workload.dataset].prompts
+    return config.choose_prompts(held, workload.requests, workload.seed)
+
+
+def write_prompts(prompts: config.PromptSet, path: Path, *, warmup: int, seed: int) -> int:
+    """Write the prompts of one trial for the driver; gives how many are for warm-up alone."""
+    own = prompts.warmup[:warmup]
+    lines = map(msgspec.json.encode, (*own, *prompts.in_order(seed)))
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    return len(own)
 
 
 def _warmup(workload: WorkloadOptions, shape: Shape) -> int:
@@ -232,11 +247,16 @@ def _summary(
         row |= energy(row)
     host = _host_summary(bench.host, service, report)
     row |= _host_columns(host)
-    workload = asked_of(trial).workload
-    n_prompts = len(bench.datasets[workload.dataset].prompts)
+    workload, shape = asked_of(trial).workload, asked_of(trial).shape
     flags = (
         *_server_doubts(block, trial, service),
-        *doubts(row, report, records, n_prompts=n_prompts),
+        *doubts(
+            row,
+            report,
+            records,
+            n_prompts=len(prompts_of(bench, workload).prompts),
+            slots=shape.concurrency if isinstance(shape, Closed) else None,
+        ),
         *(["thermal"] if gpus is not None and gpus.throttled else []),
         *(["foreign_load"] if host and (host.foreign_cpu_pct or 0.0) > FOREIGN_PCT else []),
         *(["ignore_eos"] if workload.ignore_eos else []),

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specbench.config import load_dataset, parse_matrix, read_datasets, shuffle_prompts
+from specbench.config import (
+    choose_prompts,
+    load_dataset,
+    parse_matrix,
+    read_datasets,
+    shuffle_prompts,
+)
 from specbench.config.datasets import builtin_categories
 from specbench.errors import InputError
 from specbench.model.load import Prompt
@@ -152,6 +158,30 @@ def test_different_seeds_mean_different_orders() -> None:
     orders = {tuple(p.prompt_id for p in shuffle_prompts(prompts, seed)) for seed in range(20)}
 
     assert len(orders) == 20
+
+
+@given(st.integers(1, 40), st.integers(1, 200), st.integers(0, 2**53), st.integers(0, 2**53))
+def test_a_workload_is_one_set_of_prompts_asked_in_whole_passes(
+    held: int, requests: int, seed: int, trial: int
+) -> None:
+    prompts = [Prompt(prompt_id=str(index)) for index in range(held)]
+
+    asked = choose_prompts(prompts, requests, seed)
+
+    assert set(asked.in_order(trial)) == set(asked.prompts)
+    assert {*asked.prompts, *asked.warmup} == set(prompts)
+    assert len(asked.prompts) + len(asked.warmup) == held
+    assert asked.requests % len(asked.prompts) == 0
+    assert requests <= asked.requests < requests + len(asked.prompts)
+
+
+@given(st.integers(1, 39), st.integers(0, 2**53))
+def test_more_requests_ask_the_same_prompts_and_more(requests: int, seed: int) -> None:
+    prompts = [Prompt(prompt_id=str(index)) for index in range(40)]
+
+    fewer, more = (choose_prompts(prompts, count, seed) for count in (requests, requests + 1))
+
+    assert set(fewer.prompts) < set(more.prompts)
 
 
 @given(st.binary(max_size=60))

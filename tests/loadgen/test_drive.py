@@ -117,6 +117,29 @@ def test_each_turn_through_the_prompts_has_its_own_salt(tmp_path: Path) -> None:
     assert salts == ["trial.0"] * 7 + ["trial.1"] * 7
 
 
+@pytest.mark.parametrize("processes", [1, 2])
+def test_as_many_requests_as_prompts_ask_each_once_whatever_warmed_up(
+    processes: int, tmp_path: Path
+) -> None:
+    with serving(good) as server:
+        job = make_job(
+            tmp_path,
+            f"http://127.0.0.1:{server.port}",
+            shape=Closed(concurrency=2),
+            requests=10,
+            warmup_requests=3,
+            warmup_prompts=2,
+            processes=processes,
+        )
+
+        _, found = run(job, tmp_path / "rows")
+
+    measured = [(row.prompt_id, row.prompt_pass) for row in found if row.phase == "measured"]
+    warm = [(row.prompt_id, row.prompt_pass) for row in found if row.phase == "warmup"]
+    assert sorted(measured) == [(f"p{n}", turn) for n in range(2, 7) for turn in (0, 1)]
+    assert sorted(warm) == [("p0", 0), ("p0", 1), ("p1", 0)]
+
+
 def test_several_processes_share_the_requests(tmp_path: Path) -> None:
     with serving(good) as server:
         job = make_job(

@@ -45,7 +45,7 @@ class Servers(FakeLab):
         records = answered(job)
         if self.cause(self.specs[-1]):
             for record in records:
-                record.spec_accepted = 0
+                record.spec_verify_ct, record.spec_accepted = 8, 0
         return records
 
 

@@ -1,5 +1,6 @@
 """A run from the matrix to the recording, on a lab without servers."""
 
+import json
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from specbench.recording import Recording, Writer
 from specbench.workflows.prepare import RunOptions, prepare
 from specbench.workflows.recording_open import open_recording
 from specbench.workflows.run import run_matrix
-from tests.workflows.fakes import MATRIX, OOM, FakeLab, finish, refused, run
+from tests.workflows.fakes import MATRIX, OOM, FakeLab, answered, finish, refused, run
 
 
 def sealings(recording: Recording) -> list[str]:
@@ -235,6 +236,40 @@ def test_every_arm_gets_the_same_prompts_in_the_same_order(
     run(options, fake.lab())
 
     assert all(len(set(order)) == 1 and len(order) == 2 for order in orders.values())
+
+
+def test_every_trial_of_a_run_asks_the_same_prompts_and_each_round_has_its_own_order(
+    tmp_path: Path,
+) -> None:
+    matrix = MATRIX.replace("temperature: 0.0", "temperature: [0.0, 1.0]")
+    matrix = matrix.replace("requests: 3", "requests: 9")
+    (tmp_path / "m.yaml").write_text(matrix + "replicates: {launches: 2, trials: 2}\n")
+    fake = FakeLab()
+    asked: list[tuple[str, ...]] = []
+    counted: set[int] = set()
+
+    def remember(job: DriveJob) -> list[RequestRecord]:
+        lines = Path(job.prompts_path).read_bytes().splitlines()[job.warmup_prompts :]
+        asked.append(tuple(json.loads(line)["prompt_id"] for line in lines))
+        counted.add(job.stop.requests or 0)
+        return answered(job)
+
+    fake.records = remember
+    run(RunOptions(matrix=tmp_path / "m.yaml", results=tmp_path / "R"), fake.lab())
+
+    assert len(asked) == 2 * 2 * 2 * 2 * 2  # arms, temperatures, loads, launches, trials
+    assert {frozenset(order) for order in asked} == {frozenset(asked[0])}
+    assert counted == {len(asked[0])} == {9}
+    assert len(set(asked)) == 2 * 2 * 2 * 2  # every arm has the same orders
+
+
+def test_warm_up_asks_prompts_that_are_not_measured(options: RunOptions) -> None:
+    fake = FakeLab()
+
+    run(options, fake.lab())
+
+    for job in fake.jobs:
+        assert job.warmup_prompts == job.warmup_requests > 0
 
 
 def test_wrong_files_start_nothing(options: RunOptions) -> None:

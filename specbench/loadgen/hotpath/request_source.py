@@ -35,9 +35,10 @@ class Draft(NamedTuple):
 class Supply:
     """Builds the exchanges of one share of a job, `ahead` of their sending.
 
-    The prompts file is read line by line and again from its start, never held: request i of the
-    whole drive takes prompt i modulo their number. Each turn through the file has its own salt, so
-    that no repeat finds its prefix cached. Raises InputError for a file that cannot serve.
+    The prompts file is read line by line and again from its start, never held: measured request i
+    of the whole drive takes prompt i modulo their number, so that as many requests as prompts ask
+    each once. Each pass through them has its own salt, and warm-up has, so that no repeat finds
+    its prefix cached. Raises InputError for a file that cannot serve.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class Supply:
         self._drive_id = drive_id
         self._ahead = ahead
         self._ready: deque[Draft] = deque()
-        self._prompts = enumerate(_cycle(Path(job.prompts_path)))
+        self._prompts = enumerate(_ordered(job))
         self.origin_ns = 0
         total = job.stop.requests
         self.limit = None if total is None else share.count(job.warmup_requests + total)
@@ -70,9 +71,9 @@ class Supply:
 
     def build(self) -> None:
         """Build one."""
-        for index, (turn, prompt) in self._prompts:
+        for index, (number, prompt) in self._prompts:
             if index % self._share.of == self._share.index:
-                self._ready.append(self._draft(index, turn, prompt))
+                self._ready.append(self._draft(index, number, prompt))
                 self.built += 1
                 return
 
@@ -84,18 +85,19 @@ class Supply:
             return None
         return self._ready.popleft().begin(self.origin_ns)
 
-    def _draft(self, index: int, turn: int, prompt: Prompt) -> Draft:
+    def _draft(self, index: int, number: int, prompt: Prompt) -> Draft:
         job, warm = self._job, index < self._job.warmup_requests
         rid = f"sb-{self._drive_id}-{index}"
         record = RequestRecord(
             rid=rid,
             prompt_id=prompt.prompt_id,
             category=prompt.category,
+            prompt_pass=number,
             phase="warmup" if warm else "measured",
             worker=self._share.index,
             max_tokens=prompt.max_tokens or job.sampling.max_tokens,
         )
-        salt = f"{job.salt}.{turn}" if job.salt else ""
+        salt = f"{job.salt}.{'w' * warm}{number}" if job.salt else ""
         ask = Ask(
             prompt=prompt,
             sampling=job.sampling,
@@ -109,17 +111,25 @@ class Supply:
         return Draft(record, request, self._backend, job.target.api, job.keep_text)
 
 
-def _cycle(path: Path) -> Iterator[tuple[int, Prompt]]:
-    """Read prompts for ever, each with the number of its turn. Raises InputError with its line."""
+def _ordered(job: DriveJob) -> Iterator[tuple[int, Prompt]]:
+    """Give the prompts of a drive, warm-up first, each with the number of its pass."""
+    path, own = Path(job.prompts_path), job.warmup_prompts
+    warm = _cycle(path, 0, own) if own else _cycle(path, 0, None)
+    yield from itertools.islice(warm, job.warmup_requests)
+    yield from _cycle(path, own, None)
+
+
+def _cycle(path: Path, first: int, end: int | None) -> Iterator[tuple[int, Prompt]]:
+    """Read prompts `first` to `end` for ever. Raises InputError with the line."""
     decoder = msgspec.json.Decoder(Prompt)
-    for turn in itertools.count():
+    for number in itertools.count():
         found = 0
         try:
-            with path.open("rb") as lines:
-                for number, line in enumerate(lines, 1):
-                    if line.strip():
-                        found += 1
-                        yield turn, _prompt(decoder, line, f"{path}:{number}")
+            with path.open("rb") as file:
+                lines = (line for line in enumerate(file, 1) if line[1].strip())
+                for at, line in itertools.islice(lines, first, end):
+                    found += 1
+                    yield number, _prompt(decoder, line, f"{path}:{at}")
         except OSError as error:
             raise InputError(
                 f"cannot read the prompts: {error.strerror}", where=str(path)
