@@ -182,11 +182,12 @@ class RequestRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     (`DriveReport.start_unix_ns` correlates with logs). `chunk_ns[i]` is the arrival of the i-th
     event that carried content or reasoning and `chunk_tokens[i]` the tokens that it added (from
     the server's cumulative counts; empty where the server gives none). `stamp` says how arrivals
-    were taken. `output_tokens` counts by the server, of which `reasoning_tokens` were reasoning;
-    None where it was not said. `max_tokens` were asked for, and `text_bytes` of text came.
+    were taken. `resent`: it met a connection that was closed idle, and went out again on a fresh
+    one. `output_tokens` counts by the server, of which `reasoning_tokens` were reasoning; None
+    where it was not said. `max_tokens` were asked for, and `text_bytes` of text came.
     `first_doubt_ns`, `last_doubt_ns`: how much earlier than their stamps the first chunk and the
-    last may have left the server. The `spec_*` figures are the server's own counters: verify steps,
-    accepted drafts without the bonus, proposed drafts, and `spec_histogram[k]` = steps that
+    last may have left the server. The `spec_*` figures are the server's own counters: verify
+    steps, accepted drafts without the bonus, proposed drafts, and `spec_histogram[k]` = steps that
     accepted exactly k drafts. `spec_steps_of` says which steps it counts: all that verified, only
     those that had a draft, or none at all.
     """
@@ -198,6 +199,7 @@ class RequestRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     phase: Literal["warmup", "measured"] = "measured"
     worker: int = 0
     slot: int = 0
+    resent: bool = False
     intended_ns: int = 0
     written_ns: int | None = None
     first_byte_ns: int | None = None

@@ -42,6 +42,7 @@ class Connection:
         "_tunnel_reply",
         "exchange",
         "fd",
+        "idle_ns",
         "opened_ns",
         "plain",
         "recvmsg",
@@ -78,6 +79,7 @@ class Connection:
         self.rest = b""
         self.served = 0
         self.rtt_ns = 0
+        self.idle_ns: int | None = None
 
     def step(self) -> bool:
         """Go on with opening; says whether the connection is open now. Raises ConnectFailed."""
@@ -122,6 +124,22 @@ class Connection:
             return b"", b""
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError) as nothing:
             raise BlockingIOError from nothing
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing came since it fell idle: no end, and no word that was not asked for.
+
+        What came over TLS may be a session ticket, which is no reason to drop a connection.
+        """
+        if not self.plain:
+            return True
+        try:
+            self.sock.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
 
     def acknowledge_at_once(self) -> None:
         """Have what comes acknowledged when it is read, not up to 40 ms later (Linux, tcp(7)).

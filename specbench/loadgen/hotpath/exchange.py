@@ -21,7 +21,8 @@ END_OF_CHUNKS = b"\r\n0\r\n\r\n"
 class Exchange:
     """The state of one request between its intended send and its row.
 
-    `intended_ns` None means: as soon as it can be written (closed loop). All `_ns` are
+    `due_ns` is the intended send by a schedule, None where it is due as soon as it can be written
+    (closed loop); `intended_ns` is when that was. All `_ns` are
     CLOCK_MONOTONIC here and become relative to `origin_ns`, the drive's start, in the record.
     """
 
@@ -37,6 +38,7 @@ class Exchange:
         "_reader",
         "_splitter",
         "answered",
+        "due_ns",
         "intended_ns",
         "keep_alive",
         "lazy",
@@ -44,7 +46,6 @@ class Exchange:
         "record",
         "request",
         "response",
-        "retried",
         "round_trip_ns",
         "started_ns",
         "stopped_ns",
@@ -66,6 +67,7 @@ class Exchange:
         self.request = request
         self.origin_ns = origin_ns
         self.intended_ns: int | None = None
+        self.due_ns: int | None = None
         self.started_ns = 0
         self.written_ns: int | None = None
         self.round_trip_ns = 0
@@ -73,7 +75,6 @@ class Exchange:
         self.response: Response = new_response()
         self.answered = False
         self.lazy = False
-        self.retried = False
         self.keep_alive = False
         self._heard_ns: int | None = None
         self.whole = False
@@ -98,6 +99,16 @@ class Exchange:
     def heard_ns(self) -> int | None:
         """When bytes came last, on CLOCK_MONOTONIC; None before the first."""
         return self.tape.turns[-1].end_ns if self.tape.turns else self._heard_ns
+
+    def send_again(self) -> None:
+        """Forget the end of a connection on which nothing came: the request begins anew."""
+        self.record.resent = True
+        self._closed = False
+        self.intended_ns, self.written_ns = self.due_ns, None
+        self.response.release()
+        self.response = new_response()
+        self.tape.clear()
+        self._framed, self._ends = 0, []
 
     def hear(self, data: bytes, timespec: bytes, turn: Turn) -> bool:
         """Take a read; says whether nothing more is to be read."""

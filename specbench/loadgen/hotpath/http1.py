@@ -54,14 +54,19 @@ class HttptoolsResponse:
         self.failure = ""
         self.pieces: list[bytes] = []
         self.on_body = self.pieces.append  # the parser looks callbacks up once, in the next line
+        self._held = 0
         self._parser: Any = httptools.HttpResponseParser(self)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep a header; the parser calls this."""
+        if self.complete:
+            return
         self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
         """Keep the status; the parser calls this."""
+        if self.complete:
+            return
         self.status = self._parser.get_status_code()
 
     def on_message_complete(self) -> None:
@@ -69,8 +74,16 @@ class HttptoolsResponse:
         if self.status is not None and self.status < 200:
             self.status, self.headers = None, {}
             return
+        if self.complete:
+            return
         self.complete = True
         self.keep_alive = self._parser.should_keep_alive()
+        self._held = len(self.pieces)
+
+    def on_message_begin(self) -> None:
+        """Note that more came than was asked for; the parser calls this."""
+        if self.complete:
+            self.keep_alive = False
 
     def feed(self, reads: list[bytes]) -> list[int]:
         """Take reads; see Response."""
@@ -81,7 +94,12 @@ class HttptoolsResponse:
                 feed(data)
                 ends.append(len(pieces))
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self.failure = str(error) or "not HTTP/1.1"
+            self.keep_alive = False
+            if not self.complete:
+                self.failure = str(error) or "not HTTP/1.1"
+        if self.complete:
+            del pieces[self._held :]  # of a message that nobody asked for
+            ends = [min(end, self._held) for end in ends]
         return ends + [len(pieces)] * (len(reads) - len(ends))
 
     def end(self) -> None:

@@ -27,6 +27,7 @@ BUSY = 32
 streams wait."""
 BRISK, GATHER_NS, GATHERED = 500, 150_000, 16
 """With so many reads in a tick, a poll that finds few sockets is repeated a moment later."""
+CLOSES_AFTER_REPLY_NS = 1_000_000_000
 PACING_NS = 100_000_000
 """A slot whose request failed waits this long, so that a dead server is not hammered."""
 
@@ -218,7 +219,7 @@ class Loop:
             self._finish_sending(time.monotonic_ns())
             return
         exchange.record.slot = slot
-        exchange.intended_ns = intended_ns
+        exchange.intended_ns = exchange.due_ns = intended_ns
         exchange.started_ns = time.monotonic_ns()
         self.in_flight += 1
         self._assign(exchange)
@@ -229,7 +230,7 @@ class Loop:
 
     def _assign(self, exchange: Exchange) -> None:
         try:
-            connection = self._pool.take()
+            connection = self._pool.open() if exchange.record.resent else self._pool.take()
         except ConnectFailed as failure:
             self._end(exchange, "failed", failure.reason, failure.detail)
             return
@@ -292,11 +293,17 @@ class Loop:
         self._failed(connection, "closed_early", error.strerror or str(error))
 
     def _retry(self, connection: Connection, exchange: Exchange) -> bool:
-        """Send again, once, what a kept-alive connection lost because the server closed it idle."""
-        if not connection.served or exchange.retried:
+        """Send again, once and on a fresh connection, what met a connection that was closed idle.
+
+        The server never heard it. One that closes soon after its first reply does so after each.
+        """
+        idle_ns = connection.idle_ns
+        if idle_ns is None or exchange.record.resent:
             return False
+        if connection.served == 1 and time.monotonic_ns() - idle_ns < CLOSES_AFTER_REPLY_NS:
+            self._pool.reuse = False
         self._pool.drop(connection)
-        exchange.retried = True
+        exchange.send_again()
         self._tally.reconnects += 1
         self._assign(exchange)
         return True

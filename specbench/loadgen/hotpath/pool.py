@@ -25,7 +25,8 @@ a read, and how to append to the three lists of the answer's tape."""
 class Pool:
     """Owns every connection and its registration with the poller.
 
-    `streams` are those whose answer is on its way and needs nothing but plain reads.
+    `streams` are those whose answer is on its way and needs nothing but plain reads; `reuse` says
+    whether one that served is used again.
     """
 
     def __init__(self, endpoint: Endpoint, poller: Poller) -> None:
@@ -36,6 +37,7 @@ class Pool:
         self._poller = poller
         self._tls: ssl.SSLContext | None = endpoint.ssl_context()
         self._idle: list[Connection] = []
+        self.reuse = True
 
     def open(self) -> Connection:
         """Begin to open a connection. Raises ConnectFailed."""
@@ -56,11 +58,17 @@ class Pool:
 
     def take(self) -> Connection:
         """Give the connection that was used last, or begin a new one. Raises ConnectFailed."""
-        return self._idle.pop() if self._idle else self.open()
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.is_quiet and (self.reuse or not connection.served):
+                return connection
+            self.drop(connection)
+        return self.open()
 
     def give_back(self, connection: Connection) -> None:
         """Take back a connection that may serve again."""
         connection.exchange = None
+        connection.idle_ns = time.monotonic_ns()
         self.streams.pop(connection.fd, None)
         self._idle.append(connection)
 
