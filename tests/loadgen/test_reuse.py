@@ -21,6 +21,8 @@ from tests.loadgen.scripted import (
     stream,
 )
 
+pytestmark = pytest.mark.process
+
 ANNOUNCED = HEAD.replace(b"Transfer", b"Connection: close\r\nTransfer")
 
 

@@ -29,6 +29,8 @@ from tests.loadgen.scripted import (
     word,
 )
 
+pytestmark = pytest.mark.process
+
 EVENTS = 12
 STEP_S = 0.006
 CLOCKS_NS = 200_000
