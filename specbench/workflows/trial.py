@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from specbench import config
+from specbench.analysis.failures import failures, told
 from specbench.analysis.summary import SUMMARY_VERSION, doubts, energy, summarise
 from specbench.backends.client import ControlClient
 from specbench.backends.products import backend_for
@@ -209,9 +210,14 @@ def _sealed(
 ) -> SealedTrial:  # fmt: skip
     row: dict[str, Any] = {}
     flags: tuple[str, ...] = ()
+    failed = ""
     if report is not None:
-        row, flags = _summary(bench, block, trial, service, report, read_requests(sink))
-    status, reason = _outcome(row, failure)
+        records = read_requests(sink)
+        row, flags = _summary(bench, block, trial, service, report, records)
+        failed = told(failures(records))
+        if report.gave_up and not failure:
+            failure = report.gave_up
+    status, reason = _outcome(row, failure, failed)
     return SealedTrial(
         trial=trial,
         status=status,
@@ -303,17 +309,20 @@ def _placement(host: Host) -> dict[str, Any]:
     return {"drive_from": "here"}
 
 
-def _outcome(row: dict[str, Any], failure: LoadFailure | str) -> tuple[Any, str]:
+def _outcome(
+    row: dict[str, Any], failure: LoadFailure | str, failed_how: str
+) -> tuple[Literal["ok", "failed"], str]:
+    """Say whether a trial counts, and why not; of one that counts, why some requests failed."""
     if isinstance(failure, LoadFailure):
         return "failed", f"the server died: {failure.cause}"
     if failure:
         return "failed", failure
     asked, failed = row.get("n_requests") or 0, row.get("n_failed") or 0
     if not asked or failed == asked:
-        return "failed", f"none of {asked} requests succeeded"
+        return "failed", f"none of {asked} requests succeeded: {failed_how}"
     if failed / asked > FAILED_SHARE:
-        return "failed", f"{failed} of {asked} requests failed"
-    return "ok", ""
+        return "failed", f"{failed} of {asked} requests failed: {failed_how}"
+    return "ok", failed_how
 
 
 def _server_doubts(block: Block, trial: Trial, service: "Service") -> tuple[str, ...]:
