@@ -15,7 +15,7 @@ SURPLUS = 0.10
 """Of the tokens that the counters speak of: a last step cut at the end explains less."""
 
 TOKENS = tuple(column.name for column in COLUMNS if "tokens" in column.rests_on)
-ACCEPTANCE = tuple(column.name for column in COLUMNS if "acceptance" in column.rests_on)
+STEPS = tuple(column.name for column in COLUMNS if "steps" in column.rests_on)
 
 
 def untrue(
@@ -32,11 +32,11 @@ def untrue(
     if wrong:
         record, why = wrong[0]
         found["tokens"] = f"{len(wrong)} of {len(finished)} replies: {why} ({record.rid})"
-        columns |= dict.fromkeys((*TOKENS, *ACCEPTANCE))
+        columns |= dict.fromkeys((*TOKENS, *STEPS))
     counters = _plain(finished) if not speculative else _accepted(finished)
     if counters:
         found["counters"] = counters
-        columns |= dict.fromkeys(ACCEPTANCE)
+        columns |= dict.fromkeys(STEPS)
         if not speculative:
             columns |= dict.fromkeys(TOKENS)
     return found, tuple(columns)
@@ -81,15 +81,20 @@ def _plain(finished: Sequence[RequestRecord]) -> str:
 
 
 def _accepted(finished: Sequence[RequestRecord]) -> str:
-    """Hold steps and accepted drafts against the tokens: each step emits one beside them."""
-    counted = [
-        r
-        for r in finished
-        if r.spec_verify_ct and r.spec_accepted is not None and r.output_tokens is not None
-    ]
-    emitted = sum((r.spec_verify_ct or 0) + (r.spec_accepted or 0) for r in counted)
-    tokens = sum(max(0, (r.output_tokens or 0) - 1) for r in counted)
-    if not counted or abs(emitted - tokens) <= SURPLUS * max(emitted, tokens):
+    """Hold steps and accepted drafts against the tokens: each step emits one beside them.
+
+    A server that counts only the steps that had a draft, or none, may count fewer and never more.
+    """
+    counted = [r for r in finished if r.spec_accepted is not None and r.output_tokens is not None]
+    said = [(r.spec_verify_ct or 0) + (r.spec_accepted or 0) for r in counted]
+    came = [max(0, (r.output_tokens or 0) - 1) for r in counted]
+    emitted = sum(
+        number if record.spec_steps_of == "verified" else max(number, tokens)
+        for record, number, tokens in zip(counted, said, came, strict=True)
+        if number
+    )
+    tokens = sum(tokens for number, tokens in zip(said, came, strict=True) if number)
+    if abs(emitted - tokens) <= SURPLUS * max(emitted, tokens):
         return ""
     return (
         f"verify steps and accepted drafts make {emitted} tokens, and {tokens} came after the"

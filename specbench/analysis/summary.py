@@ -11,7 +11,7 @@ from specbench.analysis import plausibility, stamps
 from specbench.model.columns import COLUMNS, Quantity
 from specbench.model.load import FEWEST_A_SLOT, DriveReport, RequestRecord, ServiceLevels
 
-SUMMARY_VERSION = 2
+SUMMARY_VERSION = 3
 """Raised whenever a definition below changes: stored rows of other versions are computed again."""
 
 CACHED_SHARE_DOUBT = 0.05

@@ -42,6 +42,7 @@ def report(summaries: Sequence[WorkerSummary], *, start_unix_ns: int) -> DriveRe
         requests=sum(each.requests for each in summaries),
         failed=sum(each.failed for each in summaries),
         interrupted=any(each.interrupted for each in summaries),
+        gave_up=next((each.gave_up for each in summaries if each.gave_up), ""),
         certificate=certificate(summaries),
     )
 
@@ -108,6 +109,7 @@ def merge(reports: Sequence[DriveReport]) -> DriveReport:
         requests=sum(each.requests for each in reports),
         failed=sum(each.failed for each in reports),
         interrupted=any(each.interrupted for each in reports),
+        gave_up=next((each.gave_up for each in reports if each.gave_up), ""),
         certificate=msgspec.structs.replace(
             found[0],
             stamp=stamps.pop() if len(stamps) == 1 else "mixed",

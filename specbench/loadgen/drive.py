@@ -5,7 +5,7 @@ import selectors
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -29,13 +29,19 @@ _decode: msgspec.json.Decoder[Word] = msgspec.json.Decoder(Word)
 
 
 def drive(
-    job: DriveJob, sink: Path, *, share: Share | None = None, start_unix_ns: int | None = None
+    job: DriveJob,
+    sink: Path,
+    *,
+    share: Share | None = None,
+    start_unix_ns: int | None = None,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> Generator[DriveEvent, None, None]:
     """Send a job's load, append one JSON line a request to `sink`, and tell how it goes.
 
     Yields DriveProgress about twice a second and one DriveReport at the end. Closing the generator,
     or Ctrl-C, aborts: requests in flight become rows `aborted`, no process survives. `share` and
-    `start_unix_ns` are for a drive from several hosts: this one's part, and the common start.
+    `start_unix_ns` are for a drive from several hosts: this one's part, and the common start. Once
+    `stopped` says so, what is in flight is aborted and the report is of what came until then.
 
     Raises InputError for a job that cannot be driven, HostError when nothing can be reached, when
     rows cannot be written, or when a worker dies.
@@ -55,7 +61,7 @@ def drive(
         crew.ready()
         start_ns, unix_ns = _start(start_unix_ns)
         crew.go(start_ns)
-        yield from crew.progress()
+        yield from crew.progress(stopped)
         summaries = crew.summaries
     finally:
         crew.stop()
@@ -118,9 +124,14 @@ class _Crew:
         for worker in self._workers:
             self._tell(worker, b"go %d" % start_ns)
 
-    def progress(self) -> Iterator[DriveProgress]:
+    def progress(self, stopped: Callable[[], bool]) -> Iterator[DriveProgress]:
         """Yield the sum of the workers' progress until all have told their summary."""
+        told = False
         while len(self.summaries) < len(self._workers):
+            if not told and stopped():
+                told = True
+                for worker in self._workers:
+                    self._tell(worker, b"abort")
             heard = self._listen(0.5)
             if heard and len(self._latest) == len(self._workers):
                 yield total_progress(list(self._latest.values()))
@@ -228,4 +239,5 @@ def total_progress(parts: Sequence[DriveProgress]) -> DriveProgress:
         output_tokens=sum(part.output_tokens for part in parts),
         accept_len=sum(lengths) / len(lengths) if lengths else None,
         phase="measured" if all(part.phase == "measured" for part in parts) else "warmup",
+        silent_s=min(part.silent_s for part in parts),
     )

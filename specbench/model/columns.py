@@ -9,7 +9,7 @@ Better = Literal["higher", "lower"]
 Place = Literal["load", "cells", "trials", "notebook"]
 Source = Literal["plan", "outcome", "requests", "server", "host", "energy", "verdict"]
 Latency = Literal["ttft_ms", "tpot_ms", "e2e_ms"]
-Count = Literal["tokens", "acceptance"]
+Count = Literal["tokens", "steps"]
 Quantity = Latency | Literal["chunk_gap_ms"]
 
 PERCENTS = (50, 90, 95, 99)
@@ -241,7 +241,7 @@ COLUMNS: tuple[Column, ...] = (
         show_in=("load", "cells", "trials", "notebook"),
         pooled="steps",
         compared=Compared(noise="acceptance", ratio=("emitted", "steps")),
-        rests_on=("acceptance",),
+        rests_on=("steps",),
     ),
     Column(
         name="accept_len_request_mean",
@@ -250,7 +250,7 @@ COLUMNS: tuple[Column, ...] = (
         better="higher",
         pooled="steps",
         compared=Compared(noise="acceptance"),
-        rests_on=("acceptance",),
+        rests_on=("steps",),
     ),
     Column(
         name="accept_len_server",
@@ -263,7 +263,7 @@ COLUMNS: tuple[Column, ...] = (
         "verify_steps",
         "verify steps of all measured requests; decode steps for plain decoding",
         "steps",
-        rests_on=("acceptance",),
+        rests_on=("steps",),
     ),
     Column(
         name="step_ms",
@@ -274,7 +274,7 @@ COLUMNS: tuple[Column, ...] = (
         show_in=("cells", "trials"),
         pooled="steps",
         compared=Compared(ratio=("decode_ns", "steps")),
-        rests_on=("tokens", "acceptance"),
+        rests_on=("tokens", "steps"),
     ),
     Column(
         name="tokens_per_chunk",

@@ -129,7 +129,8 @@ class DriveJob(msgspec.Struct, frozen=True, kw_only=True):
     for warm-up alone; without such, warm-up takes the measured ones. `salt` isolates the server's
     prefix cache between trials. `warmup_requests` are sent first, at the same shape, and recorded
     with phase "warmup". `processes` 0 means: choose. `stall_timeout_s` bounds the silence inside a
-    reply, None is unbounded.
+    reply, None is unbounded. A load on which nothing comes of any request for `silence_timeout_s`
+    is ended.
     """
 
     target: Target
@@ -141,6 +142,7 @@ class DriveJob(msgspec.Struct, frozen=True, kw_only=True):
     warmup_prompts: int = 0
     request_timeout_s: float = 600.0
     stall_timeout_s: float | None = None
+    silence_timeout_s: float = 50.0
     connect_timeout_s: float = 10.0
     salt: str = ""
     seed: int = 0
@@ -169,6 +171,7 @@ Reason = Literal[
     "no_usage",
     "bad_count",
     "line_too_long",
+    "too_large",
     "aborted",
     "server_abort",
 ]
@@ -182,12 +185,12 @@ class RequestRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     (`DriveReport.start_unix_ns` correlates with logs). `chunk_ns[i]` is the arrival of the i-th
     event that carried content or reasoning and `chunk_tokens[i]` the tokens that it added (from
     the server's cumulative counts; empty where the server gives none). `stamp` says how arrivals
-    were taken. `output_tokens` counts by the server, of which `reasoning_tokens` were reasoning;
-    None where it was not said. `resent`: it met a connection that was closed idle, and went out
-    again on a fresh one. `max_tokens` were asked for, and `text_bytes` of text came.
+    were taken. `resent`: it met a connection that was closed idle, and went out again on a fresh
+    one. `output_tokens` counts by the server, of which `reasoning_tokens` were reasoning; None
+    where it was not said. `max_tokens` were asked for, and `text_bytes` of text came.
     `first_doubt_ns`, `last_doubt_ns`: how much earlier than their stamps the first chunk and the
-    last may have left the server. The `spec_*` figures are the server's own counters: verify steps,
-    accepted drafts without the bonus, proposed drafts, and `spec_histogram[k]` = steps that
+    last may have left the server. The `spec_*` figures are the server's own counters: verify
+    steps, accepted drafts without the bonus, proposed drafts, and `spec_histogram[k]` = steps that
     accepted exactly k drafts. `spec_steps_of` says which steps it counts: all that verified, only
     those that had a draft, or none at all.
     """
@@ -239,7 +242,10 @@ class RequestRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class DriveProgress(msgspec.Struct, frozen=True, kw_only=True, tag="drive_progress"):
-    """A glance at a drive in progress, about twice a second; never a measurement."""
+    """A glance at a drive in progress, about twice a second; never a measurement.
+
+    `silent_s` is for how long nothing came of any request in flight.
+    """
 
     elapsed_s: float
     in_flight: int
@@ -248,6 +254,7 @@ class DriveProgress(msgspec.Struct, frozen=True, kw_only=True, tag="drive_progre
     output_tokens: int
     accept_len: float | None = None
     phase: Literal["warmup", "measured"] = "measured"
+    silent_s: float = 0.0
 
 
 class Certificate(msgspec.Struct, frozen=True, kw_only=True):
@@ -291,7 +298,8 @@ class DriveReport(msgspec.Struct, frozen=True, kw_only=True, tag="drive_report")
 
     `measured_start_ns`/`measured_end_ns` bound the measured phase; `window_start_ns`/
     `window_end_ns` the part of it in which the number of requests in flight was at the target
-    (None where there was no such part). All on the records' clock.
+    (None where there was no such part). `gave_up` says why the load was ended before all was
+    asked. All on the records' clock.
     """
 
     start_unix_ns: int
@@ -303,6 +311,7 @@ class DriveReport(msgspec.Struct, frozen=True, kw_only=True, tag="drive_report")
     failed: int
     interrupted: bool
     certificate: Certificate
+    gave_up: str = ""
 
 
 DriveEvent = DriveProgress | DriveReport

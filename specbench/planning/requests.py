@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from specbench.model.load import FEWEST_A_SLOT, Closed, whole_passes
 from specbench.model.matrix import Cell, Matrix
-from specbench.planning.expand import asked as resolved
+from specbench.planning.expand import asked as asked_of
 
 
 def request_notices(
@@ -14,12 +14,8 @@ def request_notices(
 
     `prompts` says how many each dataset holds.
     """
-    asked = {
-        (options.dataset, options.requests): None
-        for cell in cells
-        if cell.invalid is None
-        for options in (resolved(matrix, cell).workload,)
-    }
+    every = [asked_of(matrix, cell) for cell in cells if cell.invalid is None]
+    asked = dict.fromkeys((one.workload.dataset, one.workload.requests) for one in every)
     for dataset, requests in asked:
         held = prompts.get(dataset)
         if held is not None and requests > held:
@@ -27,11 +23,7 @@ def request_notices(
                 f"{requests} requests are more than the {held} prompts of {dataset}: each trial"
                 f" asks whole passes over them, {whole_passes(requests, held)} requests"
             )
-    slots = {
-        driven.concurrency
-        for cell in cells
-        if cell.invalid is None and isinstance(driven := resolved(matrix, cell).shape, Closed)
-    }
+    slots = {one.shape.concurrency for one in every if isinstance(one.shape, Closed)}
     requests = min((requests for _, requests in asked), default=0)
     yield from _few(requests, slots)
 

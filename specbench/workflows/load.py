@@ -1,12 +1,13 @@
 """One quick measurement of a server that is already running: a load level after the other."""
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from specbench.analysis.failures import Failure, failures
 from specbench.analysis.summary import doubts, summarise
 from specbench.backends.client import ControlClient, recognise
 from specbench.backends.products import backend_for
@@ -32,6 +33,7 @@ from specbench.model.load import (
 )
 from specbench.workflows.trial import write_prompts
 
+SILENCE_S = 50.0
 FEWEST = 16
 """Requests of a level at the least."""
 
@@ -43,6 +45,8 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
     to whole passes over the prompts, which are the same at every level.
     `keep` is a folder that the rows are kept in, one file a level. With `saturate`, the levels are
     chosen one by one, up to the largest of `concurrency`, until throughput grows no more.
+    `timeout_s` bounds a request; `stall_timeout_s` the silence inside a reply, and of the whole
+    server, which is 50 s otherwise.
     """
 
     url: str
@@ -59,6 +63,8 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
     keep: Path | None = None
     saturate: bool = False
     seed: int = 0
+    timeout_s: float = 600.0
+    stall_timeout_s: float | None = None
 
 
 class LevelStarted(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +83,8 @@ class LevelFinished(msgspec.Struct, frozen=True, kw_only=True):
     flags: tuple[str, ...]
     certificate: Certificate
     rows: str | None = None
+    failures: tuple[Failure, ...] = ()
+    gave_up: str = ""
 
 
 class ServerSeen(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,8 +101,13 @@ class ServerSeen(msgspec.Struct, frozen=True, kw_only=True):
 LoadEvent = ServerSeen | LevelStarted | DriveProgress | LevelFinished
 
 
-def measure(options: LoadOptions) -> Iterator[LoadEvent]:
+def measure(
+    options: LoadOptions, stopped: Callable[[], bool] = lambda: False
+) -> Iterator[LoadEvent]:
     """Measure every level asked for, in ascending order.
+
+    Once `stopped` says so, the level in progress ends with what came until then (flag
+    `interrupted`) and is the last; so is one on which the server fell silent.
 
     Raises InputError, and HostError when the server cannot be reached.
     """
@@ -115,13 +128,15 @@ def measure(options: LoadOptions) -> Iterator[LoadEvent]:
             job = _job(options, server, shape, asked, Path(scratch), number)
             sink = folder / f"{name.replace(' ', '-')}.jsonl"
             sink.unlink(missing_ok=True)
-            for event in drive(job, sink):
-                if isinstance(event, DriveReport):
-                    level = _finished(name, shape, sink, event, server, len(asked.prompts), options)
-                    measured[level.concurrency or 0] = _throughput(level)
-                    yield level
-                else:
+            for event in drive(job, sink, stopped=stopped):
+                if not isinstance(event, DriveReport):
                     yield event
+                    continue
+                level = _finished(name, shape, sink, event, server, len(asked.prompts), options)
+                measured[level.concurrency or 0] = _throughput(level)
+                yield level
+                if event.interrupted or event.gave_up:
+                    return
 
 
 def _shapes(options: LoadOptions, measured: Mapping[int, float]) -> Iterator[Shape]:
@@ -208,6 +223,9 @@ def _job(
         stop=Stop(requests=whole_passes(_requests(options, slots), len(asked.prompts))),
         warmup_requests=slots or 1,
         warmup_prompts=own,
+        request_timeout_s=options.timeout_s,
+        stall_timeout_s=options.stall_timeout_s,
+        silence_timeout_s=options.stall_timeout_s or min(SILENCE_S, options.timeout_s),
         salt=f"specbench-load-{options.seed}-{number}",
         seed=options.seed,
     )
@@ -236,6 +254,8 @@ def _finished(
         flags=doubts(columns, report, records, n_prompts=n_prompts, slots=_slots(shape)),
         certificate=report.certificate,
         rows=str(sink) if options.keep is not None else None,
+        failures=failures(records),
+        gave_up=report.gave_up,
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from specbench import config
+from specbench.analysis.failures import failures, told
 from specbench.analysis.summary import SUMMARY_VERSION, doubts, energy, summarise
 from specbench.backends.client import ControlClient
 from specbench.backends.products import backend_for
@@ -54,12 +55,12 @@ def measure(
     Raises ServerDied when the server stopped serving; the trial is sealed as failed before.
     """
     yield TrialStarted(trial=trial)
-    asked, chosen = asked_of(trial), prompts_of(bench, trial)
+    asked = asked_of(trial)
     draft = bench.writer.draft(trial.trial_id)
     sink = draft / "requests.jsonl"
     job = drive_job(
         asked,
-        chosen,
+        prompts_of(bench, asked.workload),
         target=Target(
             url=bench.host.url if drives_remotely(bench.host) else service.url,
             model=block.spec.served_name,
@@ -106,7 +107,7 @@ def asked_of(trial: Trial) -> Asked:
 
 def drive_job(
     asked: Asked,
-    chosen: config.PromptSet,
+    prompts: config.PromptSet,
     *,
     target: Target,
     folder: Path,
@@ -114,34 +115,34 @@ def drive_job(
     seed: int,
 ) -> DriveJob:
     """Write the prompts in their order into `folder`, and say all that the driver must know."""
-    warmup = _warmup(asked.workload, asked.shape)
+    workload = asked.workload
+    warmup = _warmup(workload, asked.shape)
     path = folder / "prompts.jsonl"
-    own = write_prompts(chosen, path, warmup=warmup, seed=seed)
+    own = write_prompts(prompts, path, warmup=warmup, seed=seed)
     return DriveJob(
         target=target,
         prompts_path=str(path),
         sampling=asked.sampling,
         shape=asked.shape,
-        stop=Stop(requests=chosen.requests),
+        stop=Stop(requests=prompts.requests),
         warmup_requests=warmup,
         warmup_prompts=own,
-        request_timeout_s=asked.workload.request_timeout_s,
+        request_timeout_s=workload.request_timeout_s,
         salt=salt,
         seed=seed,
     )
 
 
-def prompts_of(bench: Bench, trial: Trial) -> config.PromptSet:
+def prompts_of(bench: Bench, workload: WorkloadOptions) -> config.PromptSet:
     """Give the prompts that every trial of a workload asks."""
-    workload = asked_of(trial).workload
-    prompts = bench.datasets[workload.dataset].prompts
-    return config.choose_prompts(prompts, workload.requests, workload.seed)
+    held = bench.datasets[workload.dataset].prompts
+    return config.choose_prompts(held, workload.requests, workload.seed)
 
 
-def write_prompts(chosen: config.PromptSet, path: Path, *, warmup: int, seed: int) -> int:
+def write_prompts(prompts: config.PromptSet, path: Path, *, warmup: int, seed: int) -> int:
     """Write the prompts of one trial for the driver; gives how many are for warm-up alone."""
-    own = chosen.warmup[:warmup]
-    lines = map(msgspec.json.encode, (*own, *chosen.in_order(seed)))
+    own = prompts.warmup[:warmup]
+    lines = map(msgspec.json.encode, (*own, *prompts.in_order(seed)))
     path.write_bytes(b"\n".join(lines) + b"\n")
     return len(own)
 
@@ -209,9 +210,14 @@ def _sealed(
 ) -> SealedTrial:  # fmt: skip
     row: dict[str, Any] = {}
     flags: tuple[str, ...] = ()
+    failed = ""
     if report is not None:
-        row, flags = _summary(bench, block, trial, service, report, read_requests(sink))
-    status, reason = _outcome(row, failure)
+        records = read_requests(sink)
+        row, flags = _summary(bench, block, trial, service, report, records)
+        failed = told(failures(records))
+        if report.gave_up and not failure:
+            failure = report.gave_up
+    status, reason = _outcome(row, failure, failed)
     return SealedTrial(
         trial=trial,
         status=status,
@@ -254,7 +260,7 @@ def _summary(
             row,
             report,
             records,
-            n_prompts=len(prompts_of(bench, trial).prompts),
+            n_prompts=len(prompts_of(bench, workload).prompts),
             slots=shape.concurrency if isinstance(shape, Closed) else None,
         ),
         *(["thermal"] if gpus is not None and gpus.throttled else []),
@@ -303,17 +309,20 @@ def _placement(host: Host) -> dict[str, Any]:
     return {"drive_from": "here"}
 
 
-def _outcome(row: dict[str, Any], failure: LoadFailure | str) -> tuple[Any, str]:
+def _outcome(
+    row: dict[str, Any], failure: LoadFailure | str, failed_how: str
+) -> tuple[Literal["ok", "failed"], str]:
+    """Say whether a trial counts, and why not; of one that counts, why some requests failed."""
     if isinstance(failure, LoadFailure):
         return "failed", f"the server died: {failure.cause}"
     if failure:
         return "failed", failure
     asked, failed = row.get("n_requests") or 0, row.get("n_failed") or 0
     if not asked or failed == asked:
-        return "failed", f"none of {asked} requests succeeded"
+        return "failed", f"none of {asked} requests succeeded: {failed_how}"
     if failed / asked > FAILED_SHARE:
-        return "failed", f"{failed} of {asked} requests failed"
-    return "ok", ""
+        return "failed", f"{failed} of {asked} requests failed: {failed_how}"
+    return "ok", failed_how
 
 
 def _server_doubts(block: Block, trial: Trial, service: "Service") -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from specbench.analysis.plausibility import ACCEPTANCE, TOKENS, untrue, wrong_count
+from specbench.analysis.plausibility import STEPS, TOKENS, untrue, wrong_count
 from specbench.analysis.summary import doubts, summarise
 from specbench.model.load import RequestRecord
 from tests.recording.records import record, report
@@ -51,7 +51,7 @@ def test_a_token_count_that_cannot_be_true_empties_what_rests_on_it(
 
     row = summarise(rows, report(), speculative=False)
 
-    assert all(row.get(name) is None for name in (*TOKENS, *ACCEPTANCE))
+    assert all(row.get(name) is None for name in (*TOKENS, *STEPS))
     assert said in row["in_doubt"]["counts_in_doubt"]
     assert "1 of 2 replies" in row["in_doubt"]["counts_in_doubt"]
     assert "counts_in_doubt" in doubts(row, report(), rows, n_prompts=9)
@@ -98,7 +98,7 @@ def test_steps_and_drafts_that_do_not_make_the_tokens_give_no_accept_len(
 
     row = summarise([one], report(), speculative=True)
 
-    assert [row[name] for name in ACCEPTANCE] == [None] * len(ACCEPTANCE)
+    assert [row[name] for name in STEPS] == [None] * len(STEPS)
     assert row["tok_s"] is not None
     assert "verify steps and accepted drafts" in row["in_doubt"]["counts_in_doubt"]
 

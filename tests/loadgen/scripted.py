@@ -36,6 +36,12 @@ HEAD = (
     b"Transfer-Encoding: chunked\r\n\r\n"
 )
 END = b"0\r\n\r\n"
+_LISTED = b'{"object":"list","data":[{"id":"m","object":"model"}]}'
+MODELS = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (
+    len(_LISTED),
+    _LISTED,
+)
+"""The answer to every GET: who serves."""
 
 
 def chunk(data: bytes) -> bytes:
@@ -130,6 +136,9 @@ class Server:
                         return
                     buffer += data
                 head, _, buffer = buffer.partition(b"\r\n\r\n")
+                if head.startswith(b"GET "):
+                    connection.sendall(MODELS)
+                    continue
                 length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
                 while len(buffer) < length:
                     buffer += connection.recv(65536)

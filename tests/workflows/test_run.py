@@ -195,7 +195,7 @@ def test_a_trial_whose_requests_all_fail_is_failed_and_says_so(options: RunOptio
 
     assert finished.exit_status == 3
     trials = open_recording(options.results).trials
-    assert set(trials["reason"]) == {"none of 3 requests succeeded"}
+    assert set(trials["reason"]) == {"none of 3 requests succeeded: 3 × http 5xx"}  # noqa: RUF001
     assert trials["tok_s"].isna().all()
 
 

@@ -10,6 +10,15 @@ Levels = Annotated[str, typer.Option(help="Requests in flight, a level each: 1,8
 Rate = Annotated[float | None, typer.Option(min=0.001, help="Open loop: requests a second.")]
 Requests = Annotated[int | None, typer.Option(min=1, help="Measured requests of each level.")]
 KeyEnv = Annotated[str | None, typer.Option(help="Variable that holds the server's API key.")]
+Timeout = Annotated[float, typer.Option(min=0.1, help="Seconds that a request may take.")]
+StallTimeout = Annotated[
+    float | None,
+    typer.Option(
+        min=0.1,
+        help="Seconds of silence inside a reply, or of the whole server, after which it is given"
+        " up; 50 for the whole server by default.",
+    ),
+]
 Keep = Annotated[Path | None, typer.Option("--keep", help="Keep the request rows in this folder.")]
 
 
@@ -36,15 +45,19 @@ def load(
     dataset: Annotated[str, typer.Option(help="builtin:NAME or a JSON-lines file.")] = (
         "builtin:mixed"
     ),
+    timeout: Timeout = 600.0,
+    stall_timeout: StallTimeout = None,
     api_key_env: KeyEnv = None,
     keep: Keep = None,
 ) -> None:
     """Measure throughput, latency and accept_len of a running server, and how far to trust them.
 
-    Exit status: 0 done, 2 wrong input, 3 requests failed, 4 the server cannot be reached.
+    Exit status: 0 done, 2 wrong input, 3 requests failed, 4 the server cannot be reached, 130
+    interrupted: the level in progress is shown as far as it came.
 
     Example: specbench load --url http://127.0.0.1:30000 --concurrency 1,8,64
     """
+    from specbench.cli.interrupts import first_interrupt_asks
     from specbench.cli.show.load import levels, show, show_limits
     from specbench.workflows.load import LoadOptions, measure
     from specbench.workflows.self_test import self_test as measure_self
@@ -65,5 +78,8 @@ def load(
         dataset=dataset,
         api_key_env=api_key_env,
         keep=keep,
+        timeout_s=timeout,
+        stall_timeout_s=stall_timeout,
     )
-    raise typer.Exit(show(measure(options), as_json=json))
+    with first_interrupt_asks() as asked:
+        raise typer.Exit(show(measure(options, asked), as_json=json))

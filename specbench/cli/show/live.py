@@ -105,6 +105,8 @@ def _describe_trial(event: RunEvent) -> str:
             rate = drive.output_tokens / drive.elapsed_s if drive.elapsed_s else 0.0
             accept = "" if drive.accept_len is None else f", accept_len {drive.accept_len:.2f}"
             failed = f", {drive.failed} failed" if drive.failed else ""
+            if drive.silent_s >= QUIET_S:
+                failed += f", nothing came for {drive.silent_s:.0f} s"
             return (
                 f"{trial.host}: {cell_text(trial)}: {drive.finished} requests,"
                 f" {rate:.0f} tok/s{accept}{failed}"
@@ -115,7 +117,8 @@ def _describe_trial(event: RunEvent) -> str:
             shown = f"{tok_s:.0f} tok/s" if tok_s is not None else "no token counts"
             accept = "" if accept_len is None else f", accept_len {accept_len:.2f}"
             flagged = f" ({', '.join(event.flags)})" if event.flags else ""
-            return f"{trial.host}: {cell_text(trial)}: {shown}{accept}{flagged}"
+            failed = f", failed: {event.reason}" if event.reason else ""
+            return f"{trial.host}: {cell_text(trial)}: {shown}{accept}{failed}{flagged}"
         case TrialFinished(trial=trial, reason=reason):
             return f"{trial.host}: {cell_text(trial)}: FAILED: {reason}"
         case _:

@@ -8,13 +8,17 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from specbench.errors import InputError
+from specbench.analysis.failures import told
+from specbench.errors import InputError, Interrupted
 from specbench.model.columns import shown_in
 from specbench.model.load import DriveProgress
 from specbench.workflows.load import LevelFinished, LevelStarted, LoadEvent, ServerSeen
 from specbench.workflows.self_test import Limit
 
 LOG_WIDTH = 200
+QUIET_S = 10.0
+"""Of silence, after which a line says that something is still waited for."""
+INTERRUPTED = Interrupted.exit_code
 
 
 def levels(text: str) -> tuple[int, ...]:
@@ -33,6 +37,7 @@ def levels(text: str) -> tuple[int, ...]:
 def show(events: Iterable[LoadEvent], *, as_json: bool) -> int:
     """Follow a measurement and show what came out; returns the exit status."""
     progress = Console(stderr=True, highlight=False)
+    glance = _Glance(progress)
     server: ServerSeen | None = None
     done: list[LevelFinished] = []
     for event in events:
@@ -45,14 +50,16 @@ def show(events: Iterable[LoadEvent], *, as_json: bool) -> int:
             case LevelStarted():
                 progress.print(f"{event.name} ...")
             case DriveProgress():
-                _glance(progress, event)
+                glance.show(event)
             case LevelFinished():
                 done.append(event)
     if as_json:
         _json({"schema": 1, "server": server, "levels": done})
     else:
         _table(sorted(done, key=lambda level: level.concurrency or 0))
-    return 3 if any(level.columns["n_failed"] for level in done) else 0
+    if any("interrupted" in level.flags for level in done):
+        return INTERRUPTED
+    return 3 if any(level.columns["n_failed"] or level.gave_up for level in done) else 0
 
 
 def show_limits(limits: Iterable[Limit], *, as_json: bool) -> int:
@@ -92,13 +99,27 @@ def _output() -> Console:
     return console if console.is_terminal else Console(highlight=False, width=LOG_WIDTH)
 
 
-def _glance(console: Console, event: DriveProgress) -> None:
-    if console.is_terminal:
-        console.print(
+class _Glance:
+    """Shows that a drive goes on: a line in place on a terminal, elsewhere one each 10 s."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._said_s = 0.0
+
+    def show(self, event: DriveProgress) -> None:
+        """Show where the drive stands."""
+        silent = f", nothing came for {event.silent_s:.0f} s" if event.silent_s >= QUIET_S else ""
+        text = (
             f"  {event.elapsed_s:.0f} s: {event.in_flight} in flight, {event.finished} done,"
-            f" {event.failed} failed",
-            end="\r",
+            f" {event.failed} failed{silent}"
         )
+        if self._console.is_terminal:
+            self._console.print(text, end="\r")
+            return
+        self._said_s = min(self._said_s, event.elapsed_s)  # a new level counts from its own start
+        if event.elapsed_s - self._said_s >= QUIET_S:
+            self._said_s = event.elapsed_s
+            self._console.print(text)
 
 
 def _table(done: list[LevelFinished]) -> None:
@@ -114,6 +135,10 @@ def _table(done: list[LevelFinished]) -> None:
         table.add_row(level.name, *figures, " ".join(level.flags))
     console.print(table)
     for level in done:
+        if level.failures:
+            console.print(f"{level.name}: failed: {told(level.failures)}", markup=False)
+        if level.gave_up:
+            console.print(f"{level.name}: ended early: {level.gave_up}", markup=False)
         for reason in (level.columns.get("in_doubt") or {}).values():
             console.print(f"{level.name}: withheld: {reason}", markup=False)
         found = level.certificate

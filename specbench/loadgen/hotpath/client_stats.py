@@ -80,6 +80,7 @@ class WorkerSummary(msgspec.Struct, frozen=True, kw_only=True, tag="worker_summa
     clock_steps: int = 0
     reconnects: int = 0
     first_failure: str = ""
+    gave_up: str = ""
 
 
 class Tally:

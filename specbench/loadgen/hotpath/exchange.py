@@ -15,6 +15,8 @@ from specbench.loadgen.hotpath.timestamps import Arrivals
 from specbench.model.load import Reason, RequestRecord
 
 BODY_LIMIT = 64 << 20
+REPLY_BYTES, TOKEN_BYTES = 64 << 20, 64 << 10
+"""A reply may hold so much, and so much for each token asked for: /generate repeats its text."""
 END_OF_CHUNKS = b"\r\n0\r\n\r\n"
 
 
@@ -30,11 +32,13 @@ class Exchange:
         "_arrivals",
         "_body",
         "_body_bytes",
+        "_bytes",
         "_closed",
         "_ends",
         "_failure",
         "_framed",
         "_heard_ns",
+        "_limit",
         "_reader",
         "_splitter",
         "answered",
@@ -89,6 +93,8 @@ class Exchange:
         self._failure: tuple[Reason, str] | None = None
         self._body: list[bytes] = []
         self._body_bytes = 0
+        self._bytes = 0
+        self._limit = REPLY_BYTES + TOKEN_BYTES * (record.max_tokens or 0)
 
     @property
     def failure(self) -> tuple[Reason, str] | None:
@@ -224,12 +230,15 @@ class Exchange:
     def _frame(self) -> None:
         fresh = self.tape.data[self._framed :]
         self._framed += len(fresh)
+        self._bytes += sum(map(len, fresh))
         if self._failure is not None:
             self._ends += [len(self.response.pieces)] * len(fresh)
         elif fresh:
             self._ends += self.response.feed(fresh)
             if self.response.failure:
                 self._failure = ("bad_http", self.response.failure)
+            elif self._bytes > self._limit:
+                self._failure = ("too_large", f"more than {self._limit >> 20} MiB")
         if self._closed:
             self.response.end()
 

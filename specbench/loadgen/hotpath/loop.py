@@ -55,6 +55,8 @@ class Loop:
         self.clock = ClockWatch()
         self.in_flight = 0
         self.interrupted = False
+        self.gave_up = ""
+        self.silent_ns = 0
         self._job = job
         self._poller = poller
         self._pool = pool
@@ -69,6 +71,8 @@ class Loop:
         self._stop_ns: int | None = None
         self._drain_ns: int | None = None
         self._stalled_ns = int((job.stall_timeout_s or job.request_timeout_s) * 1e9)
+        self._silence_ns = int(job.silence_timeout_s * 1e9)
+        self._heard_ns = 0
         self._timeout_ns = int(job.request_timeout_s * 1e9)
         self._sampled = 0
         self._taken = 0
@@ -272,6 +276,7 @@ class Loop:
 
     def _answered(self, connection: Connection, exchange: Exchange) -> None:
         """Note that nothing more is to be read for an exchange."""
+        self._heard_ns = time.monotonic_ns()
         if not exchange.answered and self._retry(connection, exchange):
             return
         failure = exchange.failure
@@ -361,10 +366,27 @@ class Loop:
         busy = [each for each in self._pool.by_fd.values() if each.exchange is not None]
         for connection in busy:
             self._check_patience(connection, now)
+        self._check_silence(now)
         for fd in self._pool.streams:
             self._pool.by_fd[fd].acknowledge_at_once()
         self._sample_socket([each for each in busy if each.fd in self._pool.streams])
         self._brisk, self._taken = self._taken > BRISK, 0
+
+    def _check_silence(self, now: int) -> None:
+        """End a load on which nothing comes any more: a server that is gone answers nobody."""
+        running = [each.exchange for each in self._pool.by_fd.values() if each.exchange is not None]
+        heard = (each.heard_ns or 0 for each in running)
+        self._heard_ns = max(self._heard_ns, *heard, 0)
+        begun = min((each.started_ns for each in running), default=now)
+        self.silent_ns = max(0, now - max(self._heard_ns, begun))
+        if self.silent_ns < self._silence_ns:
+            return
+        self.gave_up = f"nothing came from the server for {self.silent_ns / 1e9:.0f} s"
+        self._finish_sending(now)
+        for connection in list(self._pool.by_fd.values()):
+            if connection.exchange is not None:
+                answered = connection.exchange.answered
+                self._failed(connection, "stalled" if answered else "no_first_byte", self.gave_up)
 
     def _check_patience(self, connection: Connection, now: int) -> None:
         exchange = connection.exchange

@@ -84,7 +84,7 @@ def _drive(order: Order) -> None:
         settling=settling,
         window=window,
         control=STDIN,
-        tick=lambda: progress.tick(loop.in_flight, measured=window.measured_start is not None),
+        tick=lambda: progress.tick(loop, measured=window.measured_start is not None),
     )
     _sleep_until(origin_ns)
     cpu, began = time.process_time_ns(), time.monotonic_ns()
@@ -114,6 +114,7 @@ def _summary(
             "unreachable": settling.unreachable,
             "output_tokens": settling.output_tokens,
             "interrupted": loop.interrupted,
+            "gave_up": loop.gave_up,
             "clock_drift_ns": loop.clock.drift_ns,
             "clock_steps": loop.clock.steps,
             "first_failure": settling.first_failure,
@@ -134,7 +135,7 @@ class _Progress:
         self._ticks = 0
         os.set_blocking(STDOUT, False)
 
-    def tick(self, in_flight: int, *, measured: bool) -> None:
+    def tick(self, loop: Loop, *, measured: bool) -> None:
         """Count a tick."""
         self._ticks += 1
         if self._ticks % PROGRESS_TICKS:
@@ -143,7 +144,8 @@ class _Progress:
         steps = settled.verify_steps
         word = DriveProgress(
             elapsed_s=(time.monotonic_ns() - self._origin) / 1e9,
-            in_flight=in_flight,
+            in_flight=loop.in_flight,
+            silent_s=loop.silent_ns / 1e9,
             finished=settled.rows,
             failed=settled.failed,
             output_tokens=settled.output_tokens,

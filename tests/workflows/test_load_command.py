@@ -1,0 +1,106 @@
+"""`specbench load` as a program: what it says of failures, of silence, and after Ctrl-C."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from tests.loadgen.scripted import GOOD, HEAD, Script, chunk, good, serving
+
+pytestmark = pytest.mark.process
+
+REFUSED = (
+    b"HTTP/1.1 401 Unauthorized\r\nContent-Type: application/json\r\nContent-Length: 24\r\n\r\n"
+    b'{"error": "[red]no key"}'
+)
+
+
+def command(port: int, *words: str) -> list[str]:
+    url = f"http://127.0.0.1:{port}"
+    fixed = ["--engine", "openai", "--concurrency", "1", "--max-tokens", "16"]
+    return [sys.executable, "-m", "specbench", "load", "--url", url, *fixed, *words]
+
+
+def load(script: Script, *words: str) -> subprocess.CompletedProcess[str]:
+    with serving(script) as server:
+        return subprocess.run(
+            command(server.port, *words), capture_output=True, text=True, timeout=120, check=False
+        )
+
+
+def refuse(connection: socket.socket, number: int) -> None:
+    connection.sendall(REFUSED)
+
+
+def test_failures_have_their_reason_and_number_in_the_table() -> None:
+    done = load(refuse, "--requests", "6")
+
+    assert done.returncode == 3
+    assert "concurrency 1: failed: 6 × 401 Unauthorized" in done.stdout  # noqa: RUF001
+    assert "Traceback" not in done.stderr
+
+
+def test_failures_have_their_reason_and_number_in_the_document() -> None:
+    done = load(refuse, "--requests", "6", "--json")
+
+    (level,) = json.loads(done.stdout)["levels"]
+    assert level["failures"] == [{"reason": "401 Unauthorized", "count": 6, "said": "[red]no key"}]
+
+
+def test_a_silent_server_ends_the_load_at_the_limit_asked_for() -> None:
+    with serving(lambda connection, number: server.hang()) as server:
+        done = subprocess.run(
+            command(server.port, "--requests", "9", "--stall-timeout", "0.5"),
+            capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+
+    assert done.returncode == 3
+    assert "ended early: nothing came from the server" in done.stdout
+    assert "1 × no answer in time" in done.stdout  # noqa: RUF001
+
+
+def test_a_request_takes_no_longer_than_the_timeout() -> None:
+    def drip(connection: socket.socket, number: int) -> None:
+        connection.sendall(HEAD)
+        while True:
+            connection.sendall(chunk(GOOD[0]))
+            server.closing_or(0.05)
+
+    with serving(drip) as server:
+        done = subprocess.run(
+            command(server.port, "--requests", "2", "--timeout", "0.5", "--json"),
+            capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+
+    (level,) = json.loads(done.stdout)["levels"]
+    assert [each["reason"] for each in level["failures"]] == ["timeout"]
+
+
+def test_ctrl_c_shows_the_figures_so_far_and_marks_them() -> None:
+    enough = threading.Event()
+
+    def script(connection: socket.socket, number: int) -> None:
+        if number > 5:
+            enough.set()
+        server.closing_or(0.02)
+        good(connection, number)
+
+    with serving(script) as server:
+        running = subprocess.Popen(
+            command(server.port, "--requests", "500", "--json"),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert enough.wait(60)
+        running.send_signal(signal.SIGINT)
+        said, complaint = running.communicate(timeout=60)
+
+    (level,) = json.loads(said)["levels"]
+    assert running.returncode == 130
+    assert "interrupted" in level["flags"]
+    assert 4 <= level["columns"]["n_requests"] < 500
+    assert level["columns"]["tok_s"] > 0
+    assert "Traceback" not in complaint
