@@ -6,7 +6,7 @@ method says None.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 
@@ -16,6 +16,9 @@ from specbench.model.load import Api, Prompt, Reason, RequestRecord, Sampling
 from specbench.model.matrix import Level
 from specbench.model.plan import LaunchSpec
 from specbench.model.service import LoadFailure, LoadProgress
+
+if TYPE_CHECKING:
+    from specbench.backends.answers import Answer, Scored
 
 Verb = Literal[
     "alive",
@@ -95,6 +98,26 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
+class Quirks(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a product where its losslessness is judged; each text ends up in a verdict.
+
+    Gaps are documented relaxations under speculation: of min_p, of the order of top_k and top_p, of
+    logit_bias. `streams_show_rounds`: its counters are off by default, its chunks show the rounds.
+    `fragile_top_k`: a top_k in a verify step may end the server, so what has none comes first.
+    `scores_afresh`: scoring never reads the prefix cache. `sampling_faults` maps the beginning of a
+    version to a fault of it that explains wrong sampling.
+    """
+
+    min_p_gap: str = ""
+    composition_gap: str = ""
+    bias_gap: str = ""
+    penalty_gap: str = ""
+    streams_show_rounds: bool = False
+    fragile_top_k: bool = False
+    scores_afresh: bool = False
+    sampling_faults: dict[str, str] = {}
+
+
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
     """A line that must be recorded although nothing failed: a silent cap, a greedy fall-back."""
 
@@ -167,7 +190,7 @@ class Backend(Protocol):
     recorded, and all of it together is the `info` of the other methods. `module` is the Python
     package of the server, None where it is a program of its own. `pin` None: no bound is needed.
     `name_flag` names a speculative algorithm to the server, `variables` are set in the environment
-    of every launch.
+    of every launch. `id_api` takes and gives token ids; None: no API does.
     """
 
     name: str
@@ -176,6 +199,8 @@ class Backend(Protocol):
     speaks: tuple[Verb, ...]
     module: str | None
     pin: Pin | None
+    id_api: Api | None
+    quirks: Quirks
     name_flag: str
     variables: Mapping[str, str]
 
@@ -251,4 +276,29 @@ class Backend(Protocol):
 
     def reader(self, api: Api, record: RequestRecord, *, keep_text: bool) -> ReplyReader:
         """Make the reader of one reply."""
+        ...
+
+    def answers(self, ask: Ask, payloads: Sequence[bytes]) -> "list[Answer]":
+        """Read whole answers by token ids: SSE payloads, or one body. Raises Malformed."""
+        ...
+
+    def score(
+        self, ids: Sequence[int], start: int, top: int, *, model: str, least_new: int = 0
+    ) -> HttpRequest | None:
+        """Ask for the target's conditionals at ids[start:], by prefill.
+
+        `least_new` is 0, or 1 for servers that refuse to generate nothing.
+        """
+        ...
+
+    def scores(self, ids: Sequence[int], start: int, body: bytes) -> "Scored":
+        """Read the answer to `score`. Raises Malformed."""
+        ...
+
+    def tokenise(self, text: str, *, model: str) -> HttpRequest | None:
+        """Ask for the ids of a text, as the server itself tokenises it."""
+        ...
+
+    def token_ids(self, body: bytes) -> tuple[int, ...]:
+        """Read the answer to `tokenise`. Raises Malformed."""
         ...

@@ -6,7 +6,7 @@ from specbench.backends.openai.replies import Dialect, OpenAiEvent
 from specbench.model.load import RequestRecord
 
 
-class _Timings(msgspec.Struct, gc=False):
+class Timings(msgspec.Struct, gc=False):
     """Counts of a reply; those of drafts are absent where nothing was drafted. Steps have none."""
 
     cache_n: int | None = None
@@ -15,11 +15,15 @@ class _Timings(msgspec.Struct, gc=False):
 
 
 class _Event(OpenAiEvent, gc=False):
-    timings: _Timings | None = None
+    timings: Timings | None = None
 
 
 def _counters(event: _Event, record: RequestRecord) -> None:
-    said = event.timings
+    take_timings(event.timings, record)
+
+
+def take_timings(said: Timings | None, record: RequestRecord) -> None:
+    """Put the counts of a reply into its record."""
     if said is None:
         return
     if record.cached_tokens is None:
