@@ -6,19 +6,17 @@ method says None.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
+from specbench.backends.scored import Answer, Scored
 from specbench.model.facts import Finding, ServerFacts
 from specbench.model.host import Address
 from specbench.model.load import Api, Prompt, Reason, RequestRecord, Sampling
 from specbench.model.matrix import Level
 from specbench.model.plan import LaunchSpec
 from specbench.model.service import LoadFailure, LoadProgress
-
-if TYPE_CHECKING:
-    from specbench.backends.answers import Answer, Scored
 
 Verb = Literal[
     "alive",
@@ -278,7 +276,7 @@ class Backend(Protocol):
         """Make the reader of one reply."""
         ...
 
-    def answers(self, ask: Ask, payloads: Sequence[bytes]) -> "list[Answer]":
+    def answers(self, ask: Ask, payloads: Sequence[bytes]) -> list[Answer]:
         """Read whole answers by token ids: SSE payloads, or one body. Raises Malformed."""
         ...
 
@@ -291,7 +289,7 @@ class Backend(Protocol):
         """
         ...
 
-    def scores(self, ids: Sequence[int], start: int, body: bytes) -> "Scored":
+    def scores(self, ids: Sequence[int], start: int, body: bytes) -> Scored:
         """Read the answer to `score`. Raises Malformed."""
         ...
 

@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from specbench.backends.answers import Malformed, Scored
 from specbench.backends.backend import Backend, HttpRequest
 from specbench.backends.client import ControlClient, Reply, Sender, recognise
 from specbench.backends.products import backend_for
+from specbench.backends.scored import Malformed, Scored
 from specbench.errors import HostError, InputError, ServiceError
 from specbench.model.facts import ServerFacts
 from specbench.verify.wire import Ask, Completion, completion, http_request, sent

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from specbench.backends import backend as backends
-from specbench.backends.answers import Answer, Scored
 from specbench.backends.backend import Backend, HttpRequest
+from specbench.backends.scored import Answer, Scored
 from specbench.errors import HostError
 from specbench.model.load import Prompt, Sampling
 from specbench.verify.statistics.counters import RequestCounters
@@ -85,7 +85,7 @@ def http_request(ask: Ask, backend: Backend, model: str) -> HttpRequest:
 def completion(ask: Ask, answer: Answer, draft_tokens: int | None) -> Completion:
     """Put an answer beside what was asked, with its counters as far as they count every step."""
     record = answer.record
-    every = record.spec_steps_of == "verified"
+    every = record.spec_steps_of == "counted"
     counters = RequestCounters(
         completion_tokens=record.output_tokens,
         n_ids=len(answer.ids),

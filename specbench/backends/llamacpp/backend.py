@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from specbench.backends.answers import Answer, Malformed, Scored
 from specbench.backends.arguments import arguments
 from specbench.backends.backend import (
     Ask,
@@ -25,6 +24,7 @@ from specbench.backends.openai.backend import encode, first_model, wrong_name
 from specbench.backends.openai.replies import OpenAiReader
 from specbench.backends.paths import path_of
 from specbench.backends.prometheus import total
+from specbench.backends.scored import Answer, Malformed, Scored
 from specbench.model.facts import Finding, ServerFacts
 from specbench.model.host import Address
 from specbench.model.load import Api, RequestRecord

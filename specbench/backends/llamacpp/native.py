@@ -5,11 +5,12 @@ from typing import Any
 
 import msgspec
 
-from specbench.backends.answers import Answer, Malformed, documents, field, number, read
+from specbench.backends.answers import documents, field, number, read
 from specbench.backends.backend import Ask, HttpRequest
 from specbench.backends.llamacpp.replies import Timings, take_timings
 from specbench.backends.openai import requests
 from specbench.backends.replies import Reading, excerpt, is_heartbeat, lenient
+from specbench.backends.scored import Answer, Malformed
 from specbench.model.load import Reason, RequestRecord
 
 

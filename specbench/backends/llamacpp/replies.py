@@ -28,7 +28,7 @@ def take_timings(said: Timings | None, record: RequestRecord) -> None:
         return
     if record.cached_tokens is None:
         record.cached_tokens = said.cache_n
-    record.spec_steps_of = "uncounted"
+    record.spec_steps_of = "derived"
     record.spec_proposed = said.draft_n or 0
     record.spec_accepted = said.draft_n_accepted or 0
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 
-from specbench.backends.answers import Answer, Malformed, Scored
 from specbench.backends.backend import (
     Ask,
     HttpRequest,
@@ -21,6 +20,7 @@ from specbench.backends.backend import (
 from specbench.backends.openai import control, requests
 from specbench.backends.openai.replies import PLAIN, OpenAiReader
 from specbench.backends.paths import path_of
+from specbench.backends.scored import Answer, Malformed, Scored
 from specbench.model.facts import Finding, ServerFacts
 from specbench.model.host import Address
 from specbench.model.load import Api, RequestRecord

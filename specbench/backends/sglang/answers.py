@@ -5,17 +5,9 @@ from typing import Any
 
 import msgspec
 
-from specbench.backends.answers import (
-    Answer,
-    Malformed,
-    Scored,
-    documents,
-    field,
-    number,
-    read,
-    same_tokens,
-)
+from specbench.backends.answers import documents, field, number, read, same_tokens
 from specbench.backends.backend import Ask, HttpRequest
+from specbench.backends.scored import Answer, Malformed, Scored
 from specbench.backends.sglang.replies import GenerateReader
 from specbench.model.load import RequestRecord
 

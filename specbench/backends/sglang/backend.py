@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from specbench.backends.answers import Answer, Scored
 from specbench.backends.arguments import arguments
 from specbench.backends.backend import (
     Ask,
@@ -21,6 +20,7 @@ from specbench.backends.logs import LogFollower
 from specbench.backends.openai.backend import encode
 from specbench.backends.openai.replies import OpenAiReader
 from specbench.backends.paths import path_of
+from specbench.backends.scored import Answer, Scored
 from specbench.backends.sglang import (
     answers,
     control,

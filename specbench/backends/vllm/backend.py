@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from specbench.backends.answers import Answer, Scored
 from specbench.backends.arguments import arguments
 from specbench.backends.backend import (
     Ask,
@@ -23,6 +22,7 @@ from specbench.backends.openai.backend import encode, first_model, wrong_name
 from specbench.backends.openai.replies import OpenAiReader
 from specbench.backends.paths import path_of
 from specbench.backends.prometheus import total
+from specbench.backends.scored import Answer, Scored
 from specbench.backends.vllm import answers, logs
 from specbench.backends.vllm.replies import DIALECT
 from specbench.model.facts import Finding, ServerFacts
