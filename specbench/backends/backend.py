@@ -186,7 +186,8 @@ class Backend(Protocol):
 
     `speaks` lists what is asked to learn who the server is; `read` says what of each answer is
     recorded, and all of it together is the `info` of the other methods. `module` is the Python
-    package of the server, None where it is a program of its own. `pin` None: no bound is needed.
+    package of the server, None where it is a program of its own. A command line begins with `head`,
+    in which "{python}" stands for the host's Python. `pin` None: no bound is needed.
     `name_flag` names a speculative algorithm to the server, `variables` are set in the environment
     of every launch. `id_api` takes and gives token ids; None: no API does.
     """
@@ -196,6 +197,7 @@ class Backend(Protocol):
     paths: Mapping[Api, str]
     speaks: tuple[Verb, ...]
     module: str | None
+    head: tuple[str, ...]
     pin: Pin | None
     id_api: Api | None
     quirks: Quirks
@@ -205,10 +207,7 @@ class Backend(Protocol):
     def command(
         self, spec: LaunchSpec, address: Address, head: Sequence[str]
     ) -> tuple[str, ...] | None:
-        """Write the command line; `head` replaces its beginning. None: it is never started.
-
-        "{python}" stands for the host's Python.
-        """
+        """Write the command line; `head` replaces its beginning. None: it is never started."""
         ...
 
     def rank_flags(self, rank: Rank) -> tuple[tuple[str, Level], ...] | None:

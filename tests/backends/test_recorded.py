@@ -54,7 +54,7 @@ def test_a_failure_of_a_real_server_is_named(name: str, case: str) -> None:
     status = json.loads((where / "outcomes.json").read_text())[case]["exit_status"]
     lines = (where / f"{case}.log").read_text(errors="replace").splitlines()
 
-    failure = backend_for(name.split("-")[0]).diagnose(lines, exit_status=status)
+    failure = backend_for(name.split("-", maxsplit=1)[0]).diagnose(lines, exit_status=status)
 
     assert failure is not None
     assert failure.pattern == FAILURES[name][case]
@@ -62,7 +62,7 @@ def test_a_failure_of_a_real_server_is_named(name: str, case: str) -> None:
 
 @pytest.mark.parametrize("name", STEPS)
 def test_a_load_is_followed_and_a_healthy_log_holds_no_failure(name: str) -> None:
-    backend = backend_for(name.split("-")[0])
+    backend = backend_for(name.split("-", maxsplit=1)[0])
     lines = (folder(name) / "server.log").read_text(errors="replace").splitlines()
     reader = backend.log_reader()
 
@@ -79,7 +79,7 @@ def test_the_steps_of_a_recorded_stream_count_those_without_a_draft(name: str) -
     payloads = [line[5:].strip() for line in stream.splitlines() if line.startswith(b"data:")]
     record = RequestRecord(rid="r", prompt_id="p")
     api: Api = "completions"
-    reader = backend_for(name.split("-")[0]).reader(api, record, keep_text=True)
+    reader = backend_for(name.split("-", maxsplit=1)[0]).reader(api, record, keep_text=True)
 
     reader.events(payloads, list(range(len(payloads))))
     reader.finish()

@@ -52,6 +52,7 @@ class LlamaCpp:
     paths: Mapping[Api, str] = {"generate": "/completion", **requests.PATHS}
     speaks: tuple[Verb, ...] = ("models", "info", "metrics")
     module: str | None = None
+    head: tuple[str, ...] = ("llama-server",)
     pin: Pin | None = None
     name_flag = "spec-type"
     id_api: Api | None = "generate"
@@ -71,7 +72,7 @@ class LlamaCpp:
         ]
         given = {flag for flag, _ in spec.flags}
         flags = [*((flag, value) for flag, value in fixed if flag not in given), *spec.flags]
-        return (*(head or ("llama-server",)), *arguments(flags))
+        return (*(head or self.head), *arguments(flags))
 
     def rank_flags(self, rank: Rank) -> tuple[tuple[str, Level], ...] | None:
         """Refuse several nodes."""

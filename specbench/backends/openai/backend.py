@@ -39,6 +39,7 @@ class OpenAi:
     paths: Mapping[Api, str] = requests.PATHS
     speaks: tuple[Verb, ...] = ("models",)
     module: str | None = None
+    head: tuple[str, ...] = ()
     pin: Pin | None = None
     name_flag = ""
     id_api: Api | None = None

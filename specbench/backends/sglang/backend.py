@@ -49,6 +49,7 @@ class Sglang:
     paths: Mapping[Api, str] = requests.PATHS
     speaks: tuple[Verb, ...] = ("info",)
     module: str | None = "sglang"
+    head: tuple[str, ...] = ("{python}", "-m", preflight.MODULE)
     pin: Pin | None = Pin(
         flag="max-running-requests",
         at_least=64,
@@ -78,7 +79,7 @@ class Sglang:
         ]
         given = {flag for flag, _ in spec.flags}
         flags = [*((flag, value) for flag, value in fixed if flag not in given), *spec.flags]
-        return (*(head or ("{python}", "-m", preflight.MODULE)), *arguments(flags))
+        return (*(head or self.head), *arguments(flags))
 
     def rank_flags(self, rank: Rank) -> tuple[tuple[str, Level], ...] | None:
         """Give the flags of one rank; the ports after the meeting point are taken too."""

@@ -62,6 +62,7 @@ class Vllm:
     paths: Mapping[Api, str] = requests.PATHS
     speaks: tuple[Verb, ...] = ("models", "version", "metrics", "info")
     module: str | None = "vllm"
+    head: tuple[str, ...] = ("{python}", "-m", "vllm.entrypoints.cli.main", "serve")
     pin: Pin | None = None
     name_flag = _METHOD
     id_api: Api | None = "completions"
@@ -93,8 +94,7 @@ class Vllm:
         ]
         given = {flag for flag, _ in spec.flags}
         flags = [*((flag, value) for flag, value in fixed if flag not in given), *spec.flags]
-        start = head or ("{python}", "-m", "vllm.entrypoints.cli.main", "serve")
-        return (*start, spec.model_path, *arguments(flags))
+        return (*(head or self.head), spec.model_path, *arguments(flags))
 
     def rank_flags(self, rank: Rank) -> tuple[tuple[str, Level], ...] | None:
         """Refuse several nodes: they are Ray's or a supervisor's to start."""
