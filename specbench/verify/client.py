@@ -113,6 +113,8 @@ class Client:
             ServiceError: the server died, or its answer has no meaning.
 
         """
+        if ask.n != 1 and self.backend.quirks.one_answer:
+            raise Refused(0, f"{self.backend.title} gives one answer a request")
         request = http_request(ask, self.backend, self.model)
         payloads = self._stream(request) if ask.stream else [self._post(request)]
         try:

@@ -56,7 +56,7 @@ class LlamaCpp:
     pin: Pin | None = None
     name_flag = "spec-type"
     id_api: Api | None = "generate"
-    quirks = Quirks()
+    quirks = Quirks(one_answer=True)
     variables: Mapping[str, str] = {}
 
     def command(
