@@ -259,13 +259,6 @@ COLUMNS: tuple[Column, ...] = (
         better="higher",
         source="server",
     ),
-    Column(
-        name="accept_steps",
-        dtype="text",
-        meaning="counted: the server counts every verify step; derived: it counts those with a "
-        "draft or none, and steps follow from tokens and accepted drafts",
-        optional=True,
-    ),
     _count(
         "verify_steps",
         "verify steps of all measured requests; decode steps for plain decoding",
