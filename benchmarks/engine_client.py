@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Many
 from dataclasses import dataclass, field
-from typing import Any
 
+from specbench.backends.backend import Backend
+from specbench.backends.products import backend_for
 from specbench.engine.decoder import Decoder
 from specbench.engine.lm import LanguageModel
 from specbench.engine.noise import NoiseConfig
 from specbench.engine.sampling import SamplingParams
 from specbench.engine.sequence import KvCache, LogprobWish, Sequence
 from specbench.engine.speculation import SpeculationConfig
+from specbench.model.facts import ServerFacts
 from specbench.verify.client import Spent
 from specbench.verify.statistics.counters import RequestCounters
 from specbench.verify.wire import Ask, Completion, Scored
@@ -31,7 +33,7 @@ class EngineClient:
     seed: int = 0
     concurrency: int = 16
     url: str = "http://in-process"
-    dialect: str = "sglang"
+    backend: Backend = field(default_factory=lambda: backend_for("sglang"))
     model: str = "engine"
     draft_tokens: int | None = None
     least_new: int = 0
@@ -48,10 +50,11 @@ class EngineClient:
     def close(self) -> None:
         pass
 
-    def get(self, path: str) -> Any:
-        if path != "/server_info":
-            return None
-        return {
+    def running(self) -> None:
+        return None
+
+    def identify(self) -> ServerFacts:
+        info = {
             "version": "in-process",
             "model_path": "engine",
             "speculative_algorithm": None if self.spec.algorithm == "ar" else self.spec.algorithm,
@@ -60,9 +63,7 @@ class EngineClient:
             "vocab_size": self.language.vocab_size,
             "random_seed": self.seed,
         }
-
-    def text(self, path: str) -> str:  # noqa: ARG002 - the interface has a path
-        return ""
+        return self.backend.facts(info, {})
 
     def flush(self) -> bool:
         self.cache.clear()

@@ -24,9 +24,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from specbench.backends.sglang.requests import PATHS, request_body
+from specbench.backends.backend import Ask
+from specbench.backends.products import backend_for
 from specbench.loadgen import drive
-from specbench.model.load import DriveReport, Prompt, RequestRecord, Sampling, Target
+from specbench.model.load import DriveReport, Prompt, RequestRecord, Sampling
 from specbench.workflows.self_test import truth_job
 from specbench.workflows.truth_server import (
     build,
@@ -164,9 +165,10 @@ def _floor(
     floor: Path, folder: Path, port: int, streams: int, options: argparse.Namespace
 ) -> tuple[Figures, Any]:
     body, out = folder / "body.json", folder / "floor.jsonl"
-    target = Target(url=f"http://127.0.0.1:{port}", model="truth")
     prompt = Prompt(prompt_id="truth", text="Say something.")
-    body.write_bytes(request_body(target, Sampling(max_tokens=TOKENS), prompt, rid="floor"))
+    ask = Ask(prompt=prompt, sampling=Sampling(max_tokens=TOKENS), model="truth", rid="floor")
+    request = backend_for("").request(ask)
+    body.write_bytes(request.body)
     command = [
         *_client_prefix(options),
         str(floor),
@@ -179,7 +181,7 @@ def _floor(
         "--body",
         str(body),
         "--path",
-        PATHS["chat"],
+        request.path,
         "--out",
         str(out),
     ]

@@ -71,6 +71,7 @@ def block_facts(block: Mapping[str, Any]) -> dict[str, str]:
         "code_hash": block.get("code_hash"),
         "spec.model_path": spec.get("model_path"),
         "spec.command": spec.get("command"),
+        "spec.engine": spec.get("engine") or None,
         "spec.files": spec.get("files"),
     }
     facts |= {f"flag.{name}": value for name, value in spec.get("flags") or ()}

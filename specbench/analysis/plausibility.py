@@ -71,7 +71,10 @@ def wrong_count(record: RequestRecord) -> str:
 
 def _plain(finished: Sequence[RequestRecord]) -> str:
     """Hold an arm that is declared plain against the counters in its replies."""
-    speculated = sum(bool(r.spec_verify_ct or r.spec_accepted or r.spec_proposed) for r in finished)
+    speculated = sum(
+        bool(r.spec_accepted or r.spec_proposed or (r.spec_verify_ct and not _derived(r)))
+        for r in finished
+    )
     if not speculated:
         return ""
     return (
@@ -86,10 +89,10 @@ def _accepted(finished: Sequence[RequestRecord]) -> str:
     A server that counts only the steps that had a draft, or none, may count fewer and never more.
     """
     counted = [r for r in finished if r.spec_accepted is not None and r.output_tokens is not None]
-    said = [(r.spec_verify_ct or 0) + (r.spec_accepted or 0) for r in counted]
+    said = [(_steps_told(r) or 0) + (r.spec_accepted or 0) for r in counted]
     came = [max(0, (r.output_tokens or 0) - 1) for r in counted]
     emitted = sum(
-        number if record.spec_steps_of == "verified" else max(number, tokens)
+        max(number, tokens) if _derived(record) else number
         for record, number, tokens in zip(counted, said, came, strict=True)
         if number
     )
@@ -100,3 +103,13 @@ def _accepted(finished: Sequence[RequestRecord]) -> str:
         f"verify steps and accepted drafts make {emitted} tokens, and {tokens} came after the"
         " first of each reply"
     )
+
+
+def _steps_told(record: RequestRecord) -> int | None:
+    """Give the steps that the server itself counted: all, or only those that had a draft."""
+    return record.spec_drafted_steps if _derived(record) else record.spec_verify_ct
+
+
+def _derived(record: RequestRecord) -> bool:
+    """Whether the steps follow from other counts: then a plain server has them too."""
+    return record.spec_steps_of == "derived"

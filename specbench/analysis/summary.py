@@ -124,12 +124,7 @@ def counters_add_up(record: RequestRecord) -> bool:
     sum h = verify steps and sum k h[k] = accepted drafts; true where a counter was not given.
     """
     histogram = record.spec_histogram
-    if (
-        record.spec_steps_of == "uncounted"
-        or histogram is None
-        or record.spec_verify_ct is None
-        or record.spec_accepted is None
-    ):
+    if histogram is None or record.spec_verify_ct is None or record.spec_accepted is None:
         return True
     accepted = sum(k * count for k, count in enumerate(histogram))
     return sum(histogram) == record.spec_verify_ct and accepted == record.spec_accepted
@@ -303,11 +298,10 @@ def _acceptance(finished: list[RequestRecord], *, speculative: bool) -> dict[str
             "verify_steps": steps or None,
             "step_ms": _step_ms(plain, steps),
         }
-    stepped = [(r, count) for r in finished if (count := steps_of(r))]
-    counted = [record for record, _ in stepped]
-    steps = sum(count for _, count in stepped)
+    counted = [r for r in finished if r.spec_verify_ct and r.spec_accepted is not None]
+    steps = sum(r.spec_verify_ct for r in counted if r.spec_verify_ct)
     accepted = sum(r.spec_accepted for r in counted if r.spec_accepted)
-    each = [1 + (record.spec_accepted or 0) / count for record, count in stepped]
+    each = [1 + (r.spec_accepted or 0) / r.spec_verify_ct for r in counted if r.spec_verify_ct]
     return shared | {
         "accept_steps": _definition(counted),
         "accept_len": 1 + accepted / steps if steps else None,
@@ -317,27 +311,11 @@ def _acceptance(finished: list[RequestRecord], *, speculative: bool) -> dict[str
     }
 
 
-def steps_of(record: RequestRecord) -> int | None:
-    """Count the verify steps of a request, those without any draft among them.
-
-    Some servers count only the steps that had a draft, or none. Each step emits one token beside
-    the drafts that it accepted, and prefill emits the first: steps = n - 1 - accepted. None where
-    that contradicts what was counted.
-    """
-    accepted, said = record.spec_accepted, record.spec_verify_ct
-    if record.spec_steps_of == "verified":
-        return said if accepted is not None else None
-    if record.output_tokens is None:
-        return None
-    steps = record.output_tokens - 1 - (accepted or 0)
-    return steps if steps > 0 and steps >= (said or 0) - 1 else None
-
-
 def _definition(records: list[RequestRecord]) -> str | None:
     """Say whether the server counted the steps, or they follow from what it counted."""
     if not records:
         return None
-    derived = any(record.spec_steps_of != "verified" for record in records)
+    derived = any(record.spec_steps_of == "derived" for record in records)
     return "derived" if derived else "counted"
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from specbench.backends.scored import Answer, Scored
 from specbench.model.facts import Finding, ServerFacts
 from specbench.model.host import Address
 from specbench.model.load import Api, Prompt, Reason, RequestRecord, Sampling
@@ -95,6 +96,28 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
+class Quirks(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a product where its losslessness is judged; each text ends up in a verdict.
+
+    Gaps are documented relaxations under speculation: of min_p, of the order of top_k and top_p, of
+    logit_bias. `streams_show_rounds`: its counters are off by default, its chunks show the rounds.
+    `fragile_top_k`: a top_k in a verify step may end the server, so what has none comes first.
+    `scores_afresh`: scoring never reads the prefix cache. `one_answer`: a request
+    has one answer only (n = 1). `sampling_faults` maps the beginning of a
+    version to a fault of it that explains wrong sampling.
+    """
+
+    min_p_gap: str = ""
+    composition_gap: str = ""
+    bias_gap: str = ""
+    penalty_gap: str = ""
+    streams_show_rounds: bool = False
+    fragile_top_k: bool = False
+    scores_afresh: bool = False
+    one_answer: bool = False
+    sampling_faults: dict[str, str] = {}
+
+
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
     """A line that must be recorded although nothing failed: a silent cap, a greedy fall-back."""
 
@@ -165,9 +188,10 @@ class Backend(Protocol):
 
     `speaks` lists what is asked to learn who the server is; `read` says what of each answer is
     recorded, and all of it together is the `info` of the other methods. `module` is the Python
-    package of the server, None where it is a program of its own. `pin` None: no bound is needed.
+    package of the server, None where it is a program of its own. A command line begins with `head`,
+    in which "{python}" stands for the host's Python. `pin` None: no bound is needed.
     `name_flag` names a speculative algorithm to the server, `variables` are set in the environment
-    of every launch.
+    of every launch. `id_api` takes and gives token ids; None: no API does.
     """
 
     name: str
@@ -175,17 +199,17 @@ class Backend(Protocol):
     paths: Mapping[Api, str]
     speaks: tuple[Verb, ...]
     module: str | None
+    head: tuple[str, ...]
     pin: Pin | None
+    id_api: Api | None
+    quirks: Quirks
     name_flag: str
     variables: Mapping[str, str]
 
     def command(
         self, spec: LaunchSpec, address: Address, head: Sequence[str]
     ) -> tuple[str, ...] | None:
-        """Write the command line; `head` replaces its beginning. None: it is never started.
-
-        "{python}" stands for the host's Python.
-        """
+        """Write the command line; `head` replaces its beginning. None: it is never started."""
         ...
 
     def rank_flags(self, rank: Rank) -> tuple[tuple[str, Level], ...] | None:
@@ -251,4 +275,29 @@ class Backend(Protocol):
 
     def reader(self, api: Api, record: RequestRecord, *, keep_text: bool) -> ReplyReader:
         """Make the reader of one reply."""
+        ...
+
+    def answers(self, ask: Ask, payloads: Sequence[bytes]) -> list[Answer]:
+        """Read whole answers by token ids: SSE payloads, or one body. Raises Malformed."""
+        ...
+
+    def score(
+        self, ids: Sequence[int], start: int, top: int, *, model: str, least_new: int = 0
+    ) -> HttpRequest | None:
+        """Ask for the target's conditionals at ids[start:], by prefill.
+
+        `least_new` is 0, or 1 for servers that refuse to generate nothing.
+        """
+        ...
+
+    def scores(self, ids: Sequence[int], start: int, body: bytes) -> Scored:
+        """Read the answer to `score`. Raises Malformed."""
+        ...
+
+    def tokenise(self, text: str, *, model: str) -> HttpRequest | None:
+        """Ask for the ids of a text, as the server itself tokenises it."""
+        ...
+
+    def token_ids(self, body: bytes) -> tuple[int, ...]:
+        """Read the answer to `tokenise`. Raises Malformed."""
         ...

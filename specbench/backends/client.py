@@ -15,6 +15,7 @@ from specbench.backends.products import BACKENDS
 from specbench.errors import HostError, ServiceError
 from specbench.model.facts import ServerFacts
 
+_FAILURES = (httpx.TransportError, httpx.DecodingError)
 _ABSENT = frozenset({404, 405})
 
 Health = Literal["closed", "starting", "ready", "silent"]
@@ -44,12 +45,87 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
         return decoded if isinstance(decoded, dict) else {}
 
 
-class ControlClient:
-    """Synchronous client of one server. Proxies of the environment are ignored.
+class Sender:
+    """Sends requests to one server over HTTP; failure to get an answer is data, no exception.
 
-    `api_key` may be a `${NAME}` reference to an environment variable; it is sent as a bearer token
-    and never shown. Connections are not kept: a server in the middle of a restart must not be met
-    through a stale one.
+    `api_key` is the key itself; it is sent as a bearer token and never shown. Proxies of the
+    environment are ignored. `connections` are kept open between requests; 0 keeps none.
+    """
+
+    def __init__(
+        self, url: str, *, api_key: str | None = None, timeout_s: float = 10.0, connections: int = 0
+    ) -> None:
+        self.url = base_url(url)
+        limits = httpx.Limits(max_keepalive_connections=0)
+        if connections:
+            limits = httpx.Limits(max_connections=connections)
+        self._client = httpx.Client(
+            headers={"Authorization": f"Bearer {api_key}"} if api_key else {},
+            timeout=timeout_s,
+            trust_env=False,
+            limits=limits,
+        )
+
+    def close(self) -> None:
+        """Close all connections; the server is not touched."""
+        self._client.close()
+
+    def send(self, request: HttpRequest, *, timeout_s: float | None = None) -> Reply:
+        """Send one request and take the whole answer. Raises HostError for an unusable URL."""
+        try:
+            response = self._client.request(
+                request.method, self.url + request.path, **_content(request, timeout_s)
+            )
+        except _FAILURES as error:
+            return _failure(error)
+        except httpx.InvalidURL as error:
+            raise HostError(f"not a URL: {self.url!r}: {error}") from error
+        return Reply(status=response.status_code, body=response.content)
+
+    def events(self, request: HttpRequest, *, timeout_s: float) -> tuple[Reply, list[bytes]]:
+        """Send one request and take the payloads of its SSE answer, or its whole body if refused.
+
+        Raises HostError for an unusable URL.
+        """
+        payloads: list[bytes] = []
+        try:
+            with self._client.stream(
+                request.method, self.url + request.path, **_content(request, timeout_s)
+            ) as response:
+                if response.status_code != httpx.codes.OK:
+                    return Reply(status=response.status_code, body=response.read()), []
+                payloads.extend(
+                    line[5:].strip().encode()
+                    for line in response.iter_lines()
+                    if line.startswith("data:")
+                )
+        except _FAILURES as error:
+            return _failure(error), payloads
+        except httpx.InvalidURL as error:
+            raise HostError(f"not a URL: {self.url!r}: {error}") from error
+        return Reply(status=response.status_code, body=b""), payloads
+
+
+def _content(request: HttpRequest, timeout_s: float | None) -> dict[str, Any]:
+    return {
+        "content": request.body or None,
+        "headers": {"Content-Type": "application/json"} if request.body else {},
+        "timeout": httpx.Timeout(request.timeout_s if timeout_s is None else timeout_s),
+    }
+
+
+def _failure(error: Exception) -> Reply:
+    text = str(error) or type(error).__name__
+    # A tunnel accepts for the host and closes at once where nobody listens behind it.
+    gone = (httpx.ConnectError, httpx.RemoteProtocolError, httpx.ReadError)
+    return Reply(status=0, body=text.encode(), refused=isinstance(error, gone))
+
+
+class ControlClient:
+    """Asks one server for what is not generation.
+
+    `api_key` may be a `${NAME}` reference to an environment variable. Connections are not kept: a
+    server in the middle of a restart must not be met through a stale one.
     """
 
     def __init__(
@@ -60,15 +136,9 @@ class ControlClient:
         api_key: str | None = None,
         timeout_s: float = 10.0,
     ) -> None:
-        self.url = base_url(url)
+        self._sender = Sender(url, api_key=resolve_secret(api_key), timeout_s=timeout_s)
+        self.url = self._sender.url
         self.backend = backend
-        token = resolve_secret(api_key)
-        self._client = httpx.Client(
-            headers={"Authorization": f"Bearer {token}"} if token else {},
-            timeout=timeout_s,
-            trust_env=False,
-            limits=httpx.Limits(max_keepalive_connections=0),
-        )
 
     def __enter__(self) -> Self:
         return self
@@ -83,33 +153,11 @@ class ControlClient:
 
     def close(self) -> None:
         """Close the client; the server is not touched."""
-        self._client.close()
-
-    def _exchange(self, request: HttpRequest, timeout_s: float) -> Reply:
-        """Send one request. Failure to get an answer is data (`status` 0), not an exception."""
-        try:
-            response = self._client.request(
-                request.method,
-                self.url + request.path,
-                content=request.body or None,
-                headers={"Content-Type": "application/json"} if request.body else {},
-                timeout=httpx.Timeout(timeout_s),
-            )
-        except httpx.ConnectError as error:
-            return Reply(status=0, body=str(error).encode(), refused=True)
-        except (httpx.TransportError, httpx.DecodingError) as error:
-            text = str(error) or type(error).__name__
-            # A tunnel accepts for the host and closes at once where nobody listens behind it.
-            refused = isinstance(error, httpx.RemoteProtocolError | httpx.ReadError)
-            return Reply(status=0, body=text.encode(), refused=refused)
-        except httpx.InvalidURL as error:
-            raise HostError(f"not a URL: {self.url!r}: {error}") from error
-        return Reply(status=response.status_code, body=response.content)
+        self._sender.close()
 
     def send(self, request: HttpRequest, *, timeout_s: float | None = None) -> Reply:
         """Send a request; where its endpoint does not exist, the one that it names instead."""
-        patience = request.timeout_s if timeout_s is None else timeout_s
-        reply = self._exchange(request, patience)
+        reply = self._sender.send(request, timeout_s=timeout_s)
         if reply.status in _ABSENT and request.otherwise is not None:
             return self.send(request.otherwise, timeout_s=timeout_s)
         return reply
@@ -163,6 +211,11 @@ class ControlClient:
             for entry in (entries if isinstance(entries, list) else ())
             if isinstance(entry, dict) and "id" in entry
         )
+
+    def running(self) -> int | None:
+        """Count the requests that the server says it is working on; None where it does not say."""
+        reply = self.do("running")
+        return self.backend.running(reply.body) if reply is not None and reply.ok else None
 
     def flush(self) -> bool:
         """Empty the prefix cache; False when the server is busy or cannot."""

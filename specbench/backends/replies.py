@@ -79,6 +79,8 @@ class Reading:
         if self.total is None:
             record.count_source = ""
         self._settle_chunks()
+        if record.spec_steps_of == "derived":
+            settle_steps(record)
         if record.status == "ok" and not record.reason:
             if self.total is None:
                 record.reason = "no_usage"
@@ -96,6 +98,24 @@ class Reading:
             record.chunk_tokens = []
         elif record.chunk_tokens:
             record.tokens_in_first_chunk = record.chunk_tokens[0]
+
+
+def settle_steps(record: RequestRecord) -> None:
+    """Count all verify steps where the server counts only those with a draft, or none.
+
+    Each step emits one token beside the drafts that it accepted, and prefill emits the first:
+    steps = n - 1 - accepted. Drafts that were accepted past the last token make that too few: then
+    it is the steps that were counted. A step without a draft accepted none, so that the histogram
+    has it at 0.
+    """
+    accepted, drafted = record.spec_accepted, record.spec_drafted_steps
+    if record.output_tokens is None or accepted is None:
+        return
+    steps = max(record.output_tokens - 1 - accepted, drafted or 0)
+    record.spec_verify_ct = steps
+    if record.spec_histogram and drafted is not None:
+        first, *rest = record.spec_histogram
+        record.spec_histogram = [first + steps - drafted, *rest]
 
 
 def is_heartbeat(payload: bytes) -> bool:

@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from specbench.backends.products import contamination_of
+from specbench.backends.products import BACKENDS, DEFAULT, contamination_of
 from specbench.config.files import hash_files
 from specbench.errors import HostError, InputError, SpecbenchError
 from specbench.hosts import deploy
@@ -89,6 +89,10 @@ def check_command(host: Host, shell: Shell) -> Iterator[HostCheck]:
     if traits.in_container or not traits.starts:
         return
     launch = render(host, PROBE_SPEC)
+    others = _other_products(host, shell)
+    if others and not _has_module(shell, launch):
+        yield HostCheck(name="command", state="ok", found=f"{', '.join(others)} is installed")
+        return
     program = launch.argv[0]
     folders = ":".join(launch.path)
     script = 'PATH="$PATH:$2" command -v -- "$1"'
@@ -111,13 +115,36 @@ def check_command(host: Host, shell: Shell) -> Iterator[HostCheck]:
     yield from _check_module(host, shell, launch)
 
 
+def _has_module(shell: Shell, launch: Launch) -> bool:
+    """Whether the Python of a launch has the package that it runs; true for other commands."""
+    if launch.argv[1:2] != ("-m",):
+        return True
+    package = launch.argv[2].partition(".")[0]
+    script = "import importlib.util, sys; sys.exit(importlib.util.find_spec(sys.argv[1]) is None)"
+    return shell.run([launch.argv[0], "-c", script, package]).ok
+
+
+def _other_products(host: Host, shell: Shell) -> list[str]:
+    """Name the products, beside the default one, that can be started there by a matrix."""
+    if host.command:
+        return []
+    found = []
+    for name, backend in BACKENDS.items():
+        if name == DEFAULT or backend.command(PROBE_SPEC, address_of(host), ()) is None:
+            continue
+        launch = render(host, msgspec.structs.replace(PROBE_SPEC, engine=name))
+        there = shell.run(["sh", "-c", 'command -v -- "$1"', "sh", launch.argv[0]]).ok
+        if there and _has_module(shell, launch):
+            found.append(backend.title)
+    return found
+
+
 def _check_module(host: Host, shell: Shell, launch: Launch) -> Iterator[HostCheck]:
     if launch.argv[1:2] != ("-m",):
         yield HostCheck(name="command", state="ok", found=f"{launch.argv[0]} is there")
         return
     package = launch.argv[2].partition(".")[0]
-    script = "import importlib.util, sys; sys.exit(importlib.util.find_spec(sys.argv[1]) is None)"
-    if shell.run([launch.argv[0], "-c", script, package]).ok:
+    if _has_module(shell, launch):
         yield HostCheck(name="command", state="ok", found=f"{package} is installed")
     else:
         yield HostCheck(

@@ -37,16 +37,19 @@ def render(host: Host, spec: LaunchSpec) -> Launch:
     """Write the launch of a specification on a host. Raises InputError for an unusable url."""
     address = address_of(host)
     backend = backend_for(spec.engine)
-    argv = backend.command(spec, address, spec.command or host.command)
+    python = python_of(host)
+    head = [
+        word.replace("{python}", python) for word in spec.command or host.command or backend.head
+    ]
+    argv = backend.command(spec, address, head)
     if argv is None:
         raise InputError(
             f"a server of engine {backend.name!r} is never started by specbench",
             where=f"host {host.name!r}",
             hint="launcher: attach measures one that runs already",
         )
-    python = python_of(host)
     return Launch(
-        argv=tuple(word.replace("{python}", python) for word in argv),
+        argv=argv,
         env={**backend.variables, **host.env, **dict(spec.env)},
         address=address,
         workdir=host.workdir,

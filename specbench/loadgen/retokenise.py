@@ -17,7 +17,7 @@ TIMEOUT_S = 30.0
 
 
 class _Tokenized(msgspec.Struct):
-    """The answer of /tokenize, the same in SGLang (0.5.5 and later) and vLLM."""
+    """The answer of /tokenize, as most servers that have it give it."""
 
     count: int | None = None
     tokens: list[int] | None = None

@@ -189,10 +189,11 @@ class RequestRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     one. `output_tokens` counts by the server, of which `reasoning_tokens` were reasoning; None
     where it was not said. `max_tokens` were asked for, and `text_bytes` of text came.
     `first_doubt_ns`, `last_doubt_ns`: how much earlier than their stamps the first chunk and the
-    last may have left the server. The `spec_*` figures are the server's own counters: verify
-    steps, accepted drafts without the bonus, proposed drafts, and `spec_histogram[k]` = steps that
-    accepted exactly k drafts. `spec_steps_of` says which steps it counts: all that verified, only
-    those that had a draft, or none at all.
+    last may have left the server. The `spec_*` figures are the server's own counters: verify steps,
+    accepted drafts without the bonus, proposed drafts, and `spec_histogram[k]` = steps that
+    accepted exactly k drafts. `spec_steps_of` says whether the server counted the steps, or they
+    follow from its other counts because it counts only those that had a draft
+    (`spec_drafted_steps`), or none.
     """
 
     rid: str
@@ -225,7 +226,8 @@ class RequestRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     chunk_tokens: list[int] = []
     tokens_in_first_chunk: int | None = None
     count_source: Literal["server", "retokenised", ""] = "server"
-    spec_steps_of: Literal["verified", "drafted", "uncounted"] = "verified"
+    spec_steps_of: Literal["counted", "derived"] = "counted"
+    spec_drafted_steps: int | None = None
     spec_verify_ct: int | None = None
     spec_accepted: int | None = None
     spec_proposed: int | None = None

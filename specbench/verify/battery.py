@@ -20,7 +20,7 @@ from specbench.verify.events import (
     VerifyEvent,
     VerifyNotice,
 )
-from specbench.verify.handshake import Server, identity, running, shake_hands
+from specbench.verify.handshake import Server, identity, shake_hands
 from specbench.verify.options import VerifyOptions
 from specbench.verify.plan import Samples, Stage, stages
 from specbench.verify.prompts import load_prompts
@@ -120,7 +120,7 @@ def run_stages(
     try:
         for stage in planned:
             place = stage.name
-            if stage.top_k and session.server.dialect == "vllm":
+            if stage.top_k and session.server.quirks.fragile_top_k:
                 # It may die of this stage: what was found before must not stay unconfirmed.
                 yield from _confirm(session, done)
             yield StageStarted(stage=place)
@@ -248,7 +248,7 @@ def check_run(session: Session, conclusion: Conclusion) -> None:
     try:
         if session.server.identity and identity(session.client) != session.server.identity:
             conclusion.essential.append("the server was restarted during the run")
-        if running(session.client):
+        if session.client.running():
             conclusion.notes.append("other traffic was seen on the server after the run")
     except ServiceError as error:
         if not conclusion.cut_short:
@@ -281,8 +281,7 @@ def nothing_to_test(server: Server, options: VerifyOptions) -> tuple[str, str] |
     """Return (verdict, reason) where the battery would be pointless."""
     if "ids" not in server.abilities:
         return "inconclusive", (
-            "the server does not say token ids, and text cannot be scored exactly; SGLang's "
-            "/generate and vLLM's return_token_ids do"
+            "the server does not say token ids, and text cannot be scored exactly"
         )
     if server.speculative is False:
         return "inconclusive", "speculation is off: nothing to verify"
@@ -328,8 +327,7 @@ def _notices(session: Session, asked: int, reference: Reference | None) -> Itera
         yield VerifyNotice(
             text="no prompt log-probabilities: greedy output is probed token by token"
         )
-    # vLLM's requests for prompt log-probabilities never read the prefix cache.
-    if "flush" not in server.abilities and server.dialect != "vllm":
+    if "flush" not in server.abilities and not server.quirks.scores_afresh:
         yield VerifyNotice(text="the prefix cache cannot be emptied: scoring may reuse KV")
     if reference is None:
         yield VerifyNotice(text="no reference: lossless relative to this server's own prefill")

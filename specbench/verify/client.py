@@ -9,25 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx
-import msgspec
-
+from specbench.backends.backend import Backend, HttpRequest
+from specbench.backends.client import ControlClient, Reply, Sender, recognise
+from specbench.backends.products import backend_for
+from specbench.backends.scored import Malformed, Scored
 from specbench.errors import HostError, InputError, ServiceError
-from specbench.verify.wire import (
-    Ask,
-    Completion,
-    Dialect,
-    Malformed,
-    Scored,
-    completions,
-    generate_body,
-    prompt_ids,
-    score_body,
-    scored,
-    streamed,
-)
-
-_PATHS: dict[Dialect, str] = {"sglang": "/generate", "vllm": "/v1/completions"}
+from specbench.model.facts import ServerFacts
+from specbench.verify.wire import Ask, Completion, completion, http_request, sent
 
 
 class Refused(Exception):
@@ -51,72 +39,71 @@ class Spent:
 class Client:
     """Talks to one server. Proxies of the environment are ignored; the key is never logged.
 
-    `dialect`, `model`, `draft_tokens` and `least_new` are set by the handshake.
+    `engine` names its product; "" lets `identify` find it out. `model`, `draft_tokens` and
+    `least_new` are set by the handshake.
     """
 
     url: str
     api_key_env: str | None = None
     concurrency: int = 16
     timeout_s: float = 120.0
-    dialect: Dialect = "sglang"
+    engine: str = ""
     model: str = ""
     draft_tokens: int | None = None
     least_new: int = 0
     spent: Spent = field(default_factory=Spent)
-    _http: httpx.Client = field(init=False)
+    backend: Backend = field(init=False)
+    _http: Sender = field(init=False)
+    _control: ControlClient = field(init=False)
+    _known: bool = field(init=False)
     _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        headers = {}
-        if self.api_key_env:
-            key = os.environ.get(self.api_key_env)
-            if not key:
-                raise InputError(
-                    f"the environment variable {self.api_key_env} is empty",
-                    hint="--api-key-env names the variable that holds the API key",
-                )
-            headers["Authorization"] = f"Bearer {key}"
-        limits = httpx.Limits(max_connections=max(self.concurrency, 4) + 4)
-        try:
-            self._http = httpx.Client(
-                base_url=self.url,
-                headers=headers,
-                timeout=httpx.Timeout(self.timeout_s, connect=10.0),
-                limits=limits,
-                trust_env=False,
-            )
-        except (httpx.InvalidURL, ValueError, TypeError) as error:
-            raise InputError(f"not a URL: {self.url!r}", hint=str(error)) from error
+        if not self.url.startswith(("http://", "https://")):
+            raise InputError(f"not a URL: {self.url!r}", hint="for example http://127.0.0.1:30000")
+        self._http = Sender(
+            self.url,
+            api_key=self._key(),
+            timeout_s=self.timeout_s,
+            connections=max(self.concurrency, 4) + 4,
+        )
+        self._known = bool(self.engine)
+        self._speak(backend_for(self.engine))
 
     def close(self) -> None:
         """Close all connections."""
         self._http.close()
+        self._control.close()
 
-    def get(self, path: str) -> Any:
-        """Return the JSON of a GET, or None where the path does not exist or is not JSON.
+    def identify(self) -> ServerFacts:
+        """Ask the server who it is; the first time, which product it is.
 
         Raises:
             HostError: nobody answers there.
             InputError: the server wants an API key.
 
         """
-        answer = self._send("GET", path, None)
-        if answer.status_code >= 400:
-            return None
+        alive = self._control.alive(timeout_s=self.timeout_s)
+        if not alive.status or alive.status in (401, 403):
+            self._allow(alive)
+        if not self._known:
+            self._known = True
+            self._speak(recognise(self.url, api_key=self._key()))
         try:
-            return msgspec.json.decode(answer.content)
-        except msgspec.DecodeError:
-            return None
+            return self._control.facts()
+        except ServiceError as error:
+            raise InputError(
+                f"the server at {self.url} wants an API key",
+                hint="name the variable that holds it: --api-key-env NAME",
+            ) from error
 
-    def text(self, path: str) -> str:
-        """Return the body of a GET, or an empty string where the path does not exist."""
-        answer = self._send("GET", path, None)
-        return answer.text if answer.status_code < 400 else ""
+    def running(self) -> int | None:
+        """Return how many requests the server says it is working on; None where it does not say."""
+        return self._control.running()
 
     def flush(self) -> bool:
         """Empty the prefix cache; False where the server cannot, or is not idle."""
-        path = "/flush_cache" if self.dialect == "sglang" else "/reset_prefix_cache"
-        return self._send("POST", path, None).status_code == 200
+        return self._control.flush()
 
     def generate(self, ask: Ask) -> list[Completion]:
         """Send one request and return its `n` completions.
@@ -126,16 +113,15 @@ class Client:
             ServiceError: the server died, or its answer has no meaning.
 
         """
-        body = generate_body(self.dialect, ask, self.model)
+        if ask.n != 1 and self.backend.quirks.one_answer:
+            raise Refused(0, f"{self.backend.title} gives one answer a request")
+        request = http_request(ask, self.backend, self.model)
+        payloads = self._stream(request) if ask.stream else [self._post(request)]
         try:
-            if ask.stream:
-                events = self._stream(body)
-                out = [streamed(self.dialect, ask, events, self.draft_tokens)]
-            else:
-                answer = self._post(body)
-                out = completions(self.dialect, ask, answer, self.draft_tokens)
+            parts = self.backend.answers(sent(ask, self.backend, self.model), payloads)
         except Malformed as error:
             raise ServiceError(f"an answer that cannot be read: {error}", where=self.url) from error
+        out = [completion(ask, part, self.draft_tokens) for part in parts]
         with self._lock:
             self.spent.generated += sum(len(c.ids) for c in out)
             self.spent.requests += 1
@@ -149,9 +135,11 @@ class Client:
             ServiceError: the server died, or its answer has no meaning.
 
         """
-        body = score_body(self.dialect, ids, start, top, self.model, least_new=self.least_new)
+        request = self.backend.score(ids, start, top, model=self.model, least_new=self.least_new)
+        if request is None:
+            raise Refused(0, f"{self.backend.title} gives no log-probabilities of a prompt")
         try:
-            out = scored(self.dialect, ids, start, self._post(body))
+            out = self.backend.scores(ids, start, self._post(request))
         except Malformed as error:
             raise Refused(200, str(error)) from error
         with self._lock:
@@ -166,23 +154,11 @@ class Client:
             Refused: the server does not say them.
 
         """
-        if self.dialect == "sglang":
-            body: dict[str, Any] = {
-                "text": text,
-                "return_logprob": True,
-                "logprob_start_len": 0,
-                "sampling_params": {"max_new_tokens": 1, "temperature": 0.0},
-            }
-        else:
-            body = {
-                "model": self.model,
-                "prompt": text,
-                "max_tokens": 1,
-                "temperature": 0.0,
-                "return_token_ids": True,
-            }
+        request = self.backend.tokenise(text, model=self.model)
+        if request is None:
+            raise Refused(0, f"{self.backend.title} says no token ids")
         try:
-            return prompt_ids(self.dialect, self._post(body))
+            return self.backend.token_ids(self._post(request))
         except Malformed as error:
             raise Refused(200, str(error)) from error
 
@@ -198,60 +174,51 @@ class Client:
         with ThreadPoolExecutor(min(self.concurrency, 8)) as pool:
             return _ordered(pool, lambda job: self.score(job[0], job[1], top), jobs)
 
-    def _post(self, body: dict[str, Any]) -> Any:
-        answer = self._send("POST", _PATHS[self.dialect], body)
-        if answer.status_code >= 400:
-            raise Refused(answer.status_code, answer.text[:300])
-        try:
-            return msgspec.json.decode(answer.content)
-        except msgspec.DecodeError as error:
-            raise ServiceError(f"an answer that is not JSON: {error}", where=self.url) from error
-
-    def _stream(self, body: dict[str, Any]) -> list[Any]:
-        events: list[Any] = []
-        try:
-            with self._http.stream("POST", _PATHS[self.dialect], json=body) as answer:
-                if answer.status_code >= 400:
-                    answer.read()
-                    raise Refused(answer.status_code, answer.text[:300])
-                events.extend(
-                    msgspec.json.decode(line[6:])
-                    for line in answer.iter_lines()
-                    if line.startswith("data: {")
-                )
-        except httpx.HTTPError as error:
-            raise self._dead(error) from error
-        except msgspec.DecodeError as error:
-            raise ServiceError(f"an event that is not JSON: {error}", where=self.url) from error
-        return events
-
-    def _send(self, method: str, path: str, body: Any) -> httpx.Response:
-        try:
-            answer = self._http.request(method, path, json=body)
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            if self.spent.requests:
-                raise self._dead(error) from error
-            raise HostError(
-                f"nobody answers at {self.url}", where=path, hint=f"is the server up? ({error})"
-            ) from error
-        except httpx.UnsupportedProtocol as error:
-            raise InputError(f"not a URL: {self.url!r}", hint=str(error)) from error
-        except httpx.HTTPError as error:
-            raise self._dead(error) from error
-        if answer.status_code in (401, 403):
+    def _key(self) -> str | None:
+        if not self.api_key_env:
+            return None
+        key = os.environ.get(self.api_key_env)
+        if not key:
             raise InputError(
-                f"the server at {self.url} wants an API key (HTTP {answer.status_code})",
+                f"the environment variable {self.api_key_env} is empty",
+                hint="--api-key-env names the variable that holds the API key",
+            )
+        return key
+
+    def _speak(self, backend: Backend) -> None:
+        self.backend = backend
+        self._control = ControlClient(
+            self.url, backend, api_key=self._key(), timeout_s=self.timeout_s
+        )
+
+    def _post(self, request: HttpRequest) -> bytes:
+        return self._allow(self._http.send(request, timeout_s=self.timeout_s)).body
+
+    def _stream(self, request: HttpRequest) -> list[bytes]:
+        reply, payloads = self._http.events(request, timeout_s=self.timeout_s)
+        self._allow(reply)
+        return payloads
+
+    def _allow(self, reply: Reply) -> Reply:
+        """Raise what the status of an answer means, where it is no success."""
+        if not reply.status:
+            said = reply.body.decode(errors="replace")
+            if reply.refused and not self.spent.requests:
+                hint = f"is the server up? ({said})"
+                raise HostError(f"nobody answers at {self.url}", hint=hint)
+            raise ServiceError(
+                f"the server stopped answering: {said}",
+                where=self.url,
+                hint="look at its log; what was found until then is kept",
+            )
+        if reply.status in (401, 403):
+            raise InputError(
+                f"the server at {self.url} wants an API key (HTTP {reply.status})",
                 hint="name the variable that holds it: --api-key-env NAME",
             )
-        return answer
-
-    def _dead(self, error: Exception) -> ServiceError:
-        what = str(error) or type(error).__name__
-        return ServiceError(
-            f"the server stopped answering: {what}",
-            where=self.url,
-            hint="look at its log; what was found until then is kept",
-        )
+        if reply.status >= 400:
+            raise Refused(reply.status, reply.body.decode(errors="replace")[:300])
+        return reply
 
 
 def _ordered(pool: ThreadPoolExecutor, work: Any, jobs: Sequence[Any]) -> list[Any]:

@@ -164,14 +164,13 @@ def _stats(conclusion: Conclusion, seconds: float) -> dict[str, Any]:
 def _upstream(server: Server, claims: Sequence[Claim]) -> list[Suspect]:
     """Name a fault of a released server that explains wrong sampling, where its version fits."""
     sampled = any(c.verdict == "violated" and (c.temperature or 0.0) > 0 for c in claims)
-    if not (sampled and server.dialect == "vllm" and server.version.startswith("0.32.")):
+    if not sampled:
         return []
-    text = (
-        "if this is vLLM's CPU build: 0.32.0 never writes the temperature, top_k and top_p of "
-        "its verify rows (expand_kernel fills an int64 copy of its output), so it samples with "
-        "whatever the memory holds"
-    )
-    return [Suspect(code="upstream", text=text)]
+    return [
+        Suspect(code="upstream", text=text)
+        for version, text in server.quirks.sampling_faults.items()
+        if server.version.startswith(version)
+    ]
 
 
 def _reference(conclusion: Conclusion) -> dict[str, Any]:

@@ -10,12 +10,11 @@ from dataclasses import dataclass, field
 
 from specbench.errors import SpecbenchError
 from specbench.verify.client import Client
-from specbench.verify.handshake import running
 
 # The first look comes soon, since a short batch is over soon; later ones cost the server less.
 _FIRST_S, _LAST_S = 0.02, 0.2
-# SGLang publishes its count at each prefill, every 15 decode steps, and when it becomes idle, so
-# an older batch may still be seen for a while.
+# A server may publish its count now and then only, and when it becomes idle, so an
+# older batch may still be seen for a while.
 _STALE_S = 3.0
 _FEWEST = 4
 _GIVE_UP_S = 2.0
@@ -47,9 +46,7 @@ class Watch:
         counts: list[int] = []
         recent = [x.limit for x in self.loads if time.monotonic() - x.ended < _STALE_S]
         stop = threading.Event()
-        thread = threading.Thread(
-            target=_count, args=(lambda: running(client), stop, counts), daemon=True
-        )
+        thread = threading.Thread(target=_count, args=(client.running, stop, counts), daemon=True)
         thread.start()
         try:
             yield

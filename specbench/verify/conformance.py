@@ -20,10 +20,6 @@ _LENGTHS = (1, 2, 3, 5, 7, 8, 13, 17, 31)
 _PENALTY = 2.0
 _SPECIAL = re.compile(r"<[^<>]*>")
 _BIAS = 200.0
-_PENALTY_GAP = (
-    "SGLang's penalties count the last token of a verify step at most, none of its accepted drafts "
-    "(its source: a relaxed version of penalties)"
-)
 
 
 def run_lengths(session: Session) -> Evidence:
@@ -55,8 +51,8 @@ def run_bias(session: Session) -> Evidence | None:
     """Force one token by logit_bias: every row of every verify block must see the bias."""
     if "logit_bias" not in session.server.abilities:
         why = "the server does not have it"
-        if session.server.dialect == "vllm" and session.server.speculative:
-            why = "vLLM turns it off under speculative decoding, and says so when it starts"
+        if session.server.speculative and session.server.quirks.bias_gap:
+            why = session.server.quirks.bias_gap
         session.not_tested.append(f"logit_bias: {why}")
         return None
     asks = [
@@ -102,7 +98,7 @@ def run_penalties(session: Session) -> Evidence | None:
     tokens, _ = session.ask_and_score(asks)
     soft, verified = session.margins.soft, tokens.position > 0
     exact, stale = penalised_regret(tokens, _PENALTY, _round_starts(tokens))
-    known = session.server.dialect == "sglang" and session.server.speculative
+    known = session.server.speculative and session.server.quirks.penalty_gap != ""
     late = last_tokens_regret(tokens, _PENALTY) if known else np.full(len(tokens), np.inf)
     doubtful = int(((exact > soft) & verified).sum())
     unexplained = int(((exact > soft) & (np.minimum(stale, late) > soft) & verified).sum())
@@ -119,7 +115,7 @@ def run_penalties(session: Session) -> Evidence | None:
         concurrency=session.abreast(count),
         temperature=0.0,
         fails=fails,
-        gap=_PENALTY_GAP if explained else "",
+        gap=session.server.quirks.penalty_gap if explained else "",
         note=f"{unexplained} tokens contradict it even if accepted drafts are not counted",
     )
 

@@ -78,7 +78,7 @@ def _check_scoring(client: Client, scoring: Server) -> None:
         raise InputError(
             "this server gives no prompt log-probabilities, so it cannot score recorded outputs",
             where=client.url,
-            hint="SGLang's return_logprob or vLLM's prompt_logprobs is needed",
+            hint="a server with log-probabilities of a prompt is needed",
         )
 
 

@@ -21,14 +21,6 @@ from specbench.verify.statistics.shaping import Filters, better_mass, support_vi
 from specbench.verify.statistics.tokens import Ints, ScoredTokens
 from specbench.verify.wire import Ask, Completion
 
-MIN_P_GAPS = {
-    "sglang": "min_p is ignored in SGLang's verify paths (#10617)",
-    "vllm": "vLLM turns min_p off under speculative decoding, and says so when it starts",
-}
-BOTH_GAP = (
-    "SGLang decides top_k and top_p together when it decodes, and top_p on what top_k left when it "
-    "verifies"
-)
 _MIN_P = 0.25
 _TOP_P = 0.5
 # Two tokens that share the mass differ most between the two compositions.
@@ -49,7 +41,7 @@ def run_top_p(session: Session) -> Evidence | None:
 
 
 def run_min_p(session: Session) -> Evidence | None:
-    """Count tokens that min_p forbids: SGLang's verify paths are documented to ignore it."""
+    """Count tokens that min_p forbids: some verify paths are documented to ignore it."""
     tokens = _filtered(session, min_p=_MIN_P)
     if tokens is None:
         return None
@@ -57,7 +49,7 @@ def run_min_p(session: Session) -> Evidence | None:
     worst = float(np.exp(-tokens.regret.max(initial=0.0)))
     how = f"={_MIN_P:g}: down to {worst:.1g} of the favourite's probability"
     found = _evidence(session, "min_p", len(tokens), bad, how)
-    known = MIN_P_GAPS[session.server.dialect] if session.server.speculative else ""
+    known = session.server.quirks.min_p_gap if session.server.speculative else ""
     return replace(found, gap=known if bad else "")
 
 
@@ -113,8 +105,8 @@ def _judge_both(session: Session, verified: Composed, prefilled: Composed, n: in
         return replace(
             found, lacking=f"this server's prefill composes them in neither way: {shown}"
         )
-    known = session.server.dialect == "sglang" and session.server.speculative
-    gap = BOTH_GAP if known and verified.in_sequence else ""
+    known = session.server.quirks.composition_gap if session.server.speculative else ""
+    gap = known if verified.in_sequence else ""
     return replace(found, tests={"composition": verified.p_joint}, gap=gap)
 
 

@@ -195,9 +195,9 @@ def confirm(
 def _asks(session: Session, count: int, offset: int) -> list[Ask]:
     """Return natural prompts that run their full length, and short ones that end by themselves.
 
-    vLLM has no counters a request by default: there the chunks of a stream show the rounds.
+    Where there are no counters a request by default, the chunks of a stream show the rounds.
     """
-    stream = session.server.dialect == "vllm"
+    stream = session.server.quirks.streams_show_rounds
     return [
         Ask(ids=ids, max_tokens=session.budget.length, ignore_eos=k % 2 == 0, stream=stream)
         for k, ids in enumerate(session.prompts.mixed(count, offset))

@@ -56,11 +56,10 @@ class Samples:
 def stages(session: Session, samples: Samples) -> list[Stage]:
     """Return the stages in order; cheap and damning ones first.
 
-    vLLM's engine (0.32.0 on a CPU) dies of a top_k in a verify step without any draft, so what
-    needs none comes first there: its results are kept.
+    Where a top_k may end the server, what needs none comes first: its results are kept.
     """
     found = list(_by_cost(session, samples))
-    return sorted(found, key=lambda stage: stage.top_k and session.server.dialect == "vllm")
+    return sorted(found, key=lambda stage: stage.top_k and session.server.quirks.fragile_top_k)
 
 
 def _by_cost(session: Session, samples: Samples) -> Iterator[Stage]:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from specbench.model.verdict import Witness
-from specbench.verify.filters import MIN_P_GAPS
 from specbench.verify.handshake import RANKS
 from specbench.verify.options import S1
 from specbench.verify.session import Session
@@ -177,7 +176,7 @@ def _min_p_gap(session: Session, sample: Sample, found: Evidence) -> str:
         return ""
     other, bad = _examine(session, plain)
     explained = min(other.tests.values(), default=1.0) > ALPHA and not bad.any()
-    return MIN_P_GAPS[session.server.dialect] if explained and session.server.speculative else ""
+    return session.server.quirks.min_p_gap if explained and session.server.speculative else ""
 
 
 def _agreed(score: Score) -> str:

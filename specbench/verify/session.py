@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-import msgspec
 import numpy as np
 
 from specbench.model.verdict import Witness
@@ -19,7 +18,7 @@ from specbench.verify.statistics.counters import RequestCounters
 from specbench.verify.statistics.logprob_gap import Margins
 from specbench.verify.statistics.shaping import Filters
 from specbench.verify.statistics.tokens import Floats, Ints, ScoredTokens, concatenate, empty
-from specbench.verify.wire import Ask, Completion, Scored, generate_body
+from specbench.verify.wire import Ask, Completion, Scored, http_request
 
 Source = Callable[[Sequence[Ask], int | None], list[list[Completion]]]
 Scorer = Callable[[Sequence[tuple[tuple[int, ...], int]], int], list[Scored]]
@@ -168,10 +167,9 @@ class Session:
 
     def curl(self, ask: Ask) -> str:
         """Return a shell command that shows the target's own choice at a context."""
-        body = msgspec.json.encode(generate_body(self.client.dialect, ask, self.client.model))
-        path = "/generate" if self.client.dialect == "sglang" else "/v1/completions"
-        words = ["curl", "-s", f"{self.client.url.rstrip('/')}{path}"]
-        words += ["-H", "Content-Type: application/json", "-d", body.decode()]
+        request = http_request(ask, self.client.backend, self.client.model)
+        words = ["curl", "-s", f"{self.client.url.rstrip('/')}{request.path}"]
+        words += ["-H", "Content-Type: application/json", "-d", request.body.decode()]
         return shlex.join(words)
 
     def _look_at_form(self, ask: Ask, part: Completion) -> None:

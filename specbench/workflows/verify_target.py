@@ -109,7 +109,7 @@ def record_server(url: str, path: Path, options: VerifyOptions) -> dict[str, Any
             raise HostError(
                 "this server does not say token ids, so its outputs cannot be scored exactly",
                 where=url,
-                hint="SGLang's /generate and vLLM's return_token_ids do",
+                hint="an endpoint that takes and gives token ids is needed",
             )
         session = open_session(client, server, options)
         if server.speculative or "score" not in server.abilities:

@@ -10,6 +10,7 @@ import pytest
 
 from specbench.backends.backend import Ask, Backend, Verb
 from specbench.backends.products import BACKENDS, DEFAULT, backend_for
+from specbench.backends.replies import settle_steps
 from specbench.config.algorithms import builtin
 from specbench.errors import InputError
 from specbench.model.facts import ServerFacts
@@ -22,6 +23,7 @@ SPEC = LaunchSpec(
     flags=(("some-flag", 3), ("a-switch", True)),
 )  # fmt: skip
 HERE = Address(host="127.0.0.1", port=4711)
+LIMITS = ("max_tokens", "max_new_tokens", "n_predict")
 GARBAGE = [b"", b"null", b"[]", b"<html>", b"\xff", b'{"data": 3}', b'{"data": [7]}']
 
 
@@ -103,7 +105,7 @@ def test_every_api_sends_the_sampling_and_asks_for_usage_where_it_is_not_native(
         assert request.path == backend.paths[api]
         assert sent["stream"] is True
         assert (where["temperature"], where["top_p"]) == (0.25, 0.5)
-        assert where.get("max_tokens", where.get("max_new_tokens")) == 7
+        assert {where.get(name) for name in LIMITS} == {7, None}
         if api != "generate":
             assert sent["stream_options"]["include_usage"] is True
 
@@ -214,3 +216,20 @@ def test_a_backend_opens_nothing(backend: Backend) -> None:
     source = inspect.getsource(sys.modules[type(backend).__module__])
 
     assert not any(f"import {name}" in source for name in ("socket", "subprocess", "httpx"))
+
+
+@pytest.mark.parametrize(
+    ("tokens", "accepted", "drafted", "steps"),
+    [(10_240, 4_680, 1_960, 5_559), (24, 1, 1, 22), (24, 26, 5, 5), (64, 0, 0, 63)],
+)
+def test_steps_without_a_draft_are_steps_too(
+    tokens: int, accepted: int, drafted: int, steps: int
+) -> None:
+    record = RequestRecord(rid="r", prompt_id="p", output_tokens=tokens)
+    record.spec_steps_of, record.spec_accepted = "derived", accepted
+    record.spec_drafted_steps, record.spec_histogram = drafted, [drafted]
+
+    settle_steps(record)
+
+    assert record.spec_verify_ct == steps
+    assert sum(record.spec_histogram) == steps

@@ -166,3 +166,12 @@ def test_the_end_of_chunks_is_found_however_it_arrives(closing: bytes) -> None:
         over = [begun.hear(piece, b"", Turn(START, WALL, START)) for piece in pieces]
 
         assert over == [False] * (len(pieces) - 1) + [True]
+
+
+def test_a_compressed_answer_is_named_and_not_read_as_nonsense() -> None:
+    head = HEAD.replace(b"\r\n\r\n", b"\r\nContent-Encoding: gzip\r\n\r\n")
+
+    record = feed([stream(GOOD).replace(HEAD, head)])
+
+    assert (record.status, record.reason) == ("failed", "bad_http")
+    assert "gzip" in record.detail

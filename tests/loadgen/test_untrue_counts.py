@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from specbench.analysis.summary import doubts, summarise
-from specbench.model.load import Closed
+from specbench.model.load import Closed, Target
 from tests.loadgen.scripted import (
     DONE,
     END,
@@ -59,7 +59,8 @@ def measure(
 
     with serving(script) as server:
         url = f"http://127.0.0.1:{server.port}"
-        job = make_job(folder, url, shape=Closed(concurrency=1), requests=2)
+        target = Target(url=url, model="m", engine="vllm")
+        job = make_job(folder, url, shape=Closed(concurrency=1), requests=2, target=target)
         report, found = run(job, folder / "rows")
     row = summarise(found, report, speculative=speculative)
     return row, doubts(row, report, found, n_prompts=7)

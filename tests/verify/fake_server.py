@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from specbench.backends.backend import Backend
+from specbench.backends.products import backend_for
 from specbench.errors import ServiceError
+from specbench.model.facts import ServerFacts
 from specbench.verify.client import Refused, Spent
 from specbench.verify.statistics.counters import RequestCounters
 from specbench.verify.wire import Ask, Completion, Scored
@@ -42,11 +45,11 @@ class FakeServer:
     environment: dict[str, str] = field(default_factory=dict)
     concurrency: int = 8
     url: str = "http://fake"
-    dialect: str = "sglang"
+    backend: Backend = field(default_factory=lambda: backend_for("sglang"))
     model: str = "fake"
     draft_tokens: int | None = None
     least_new: int = 0
-    running: int = 0
+    now: int = 0
     spent: Spent = field(default_factory=Spent)
 
     def __post_init__(self) -> None:
@@ -57,12 +60,14 @@ class FakeServer:
         # Verify (0) and prefill (1) are two kernels: the same target up to noise of their own.
         self.log_p = [self._kernel(rng) for _ in range(2)]
 
-    def get(self, path: str) -> Any:
-        if path == "/v1/loads":
-            seen, self.running = self.busy + self.running, 0
-            return {"loads": [{"num_running_reqs": seen}]}
-        if path != "/server_info":
-            return None
+    def running(self) -> int:
+        seen, self.now = self.busy + self.now, 0
+        return seen
+
+    def identify(self) -> ServerFacts:
+        return self.backend.facts(self._info(), {})
+
+    def _info(self) -> dict[str, Any]:
         late = self.restarts_after is not None and self.spent.requests > self.restarts_after
         return {
             "version": "fake",
@@ -75,9 +80,6 @@ class FakeServer:
             "random_seed": 2 if late else 1,
             "internal_states": [{"env_vars": self.environment}],
         }
-
-    def text(self, path: str) -> str:
-        return ""
 
     def close(self) -> None:
         pass
@@ -98,7 +100,7 @@ class FakeServer:
     ) -> list[list[Completion]]:
         together = min(len(asks), concurrency or self.concurrency)
         # Seen by the next look, which may come after the last answer here.
-        self.running = min(together, self.runs_at_most)
+        self.now = min(together, self.runs_at_most)
         out = []
         for ask in asks:
             self.spent.requests += 1

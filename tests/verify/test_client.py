@@ -137,7 +137,7 @@ def test_nobody_at_the_url_is_a_host_error() -> None:
     client = Client("http://127.0.0.1:9")
 
     with pytest.raises(HostError, match="nobody answers"):
-        client.get("/server_info")
+        client.identify()
     client.close()
 
 
@@ -192,7 +192,7 @@ def test_vllm_answers_are_read_from_prompt_logprobs() -> None:
         "prompt_logprobs": [None, {"6": {"logprob": -2.0}, "7": {"logprob": -0.5}}],
     }
 
-    with client_of(answer({"choices": [choice]}), dialect="vllm") as client:
+    with client_of(answer({"choices": [choice]}), engine="vllm") as client:
         score = client.score((5, 6), 1, 2)
 
     assert score.logp == (-2.0,)

@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+from specbench.backends.products import backend_for
 from specbench.verify.battery import open_session
 from specbench.verify.handshake import shake_hands
 from specbench.verify.options import VerifyOptions
@@ -12,7 +13,7 @@ def test_on_vllm_everything_that_needs_no_top_k_comes_first() -> None:
     server = shake_hands(client)
     options = VerifyOptions()
     usual = open_session(client, server, options)
-    vllm = open_session(client, replace(server, dialect="vllm"), options)
+    vllm = open_session(client, replace(server, quirks=backend_for("vllm").quirks), options)
 
     order = [stage.top_k for stage in stages(vllm, Samples())]
     names = {stage.name for stage in stages(usual, Samples())}

@@ -10,12 +10,13 @@ from specbench.backends.backend import (
     LogReader,
     Pin,
     Preflight,
+    Quirks,
     Rank,
     ReplyReader,
     Verb,
 )
 from specbench.backends.json_object import json_object
-from specbench.backends.llamacpp import logs
+from specbench.backends.llamacpp import logs, native
 from specbench.backends.llamacpp.replies import DIALECT
 from specbench.backends.openai import control as openai
 from specbench.backends.openai import requests
@@ -23,6 +24,7 @@ from specbench.backends.openai.backend import encode, first_model, wrong_name
 from specbench.backends.openai.replies import OpenAiReader
 from specbench.backends.paths import path_of
 from specbench.backends.prometheus import total
+from specbench.backends.scored import Answer, Malformed, Scored
 from specbench.model.facts import Finding, ServerFacts
 from specbench.model.host import Address
 from specbench.model.load import Api, RequestRecord
@@ -47,11 +49,14 @@ class LlamaCpp:
 
     name = "llamacpp"
     title = "llama.cpp's server"
-    paths: Mapping[Api, str] = requests.PATHS
+    paths: Mapping[Api, str] = {"generate": "/completion", **requests.PATHS}
     speaks: tuple[Verb, ...] = ("models", "info", "metrics")
     module: str | None = None
+    head: tuple[str, ...] = ("llama-server",)
     pin: Pin | None = None
     name_flag = "spec-type"
+    id_api: Api | None = "generate"
+    quirks = Quirks(one_answer=True)
     variables: Mapping[str, str] = {}
 
     def command(
@@ -67,7 +72,7 @@ class LlamaCpp:
         ]
         given = {flag for flag, _ in spec.flags}
         flags = [*((flag, value) for flag, value in fixed if flag not in given), *spec.flags]
-        return (*(head or ("llama-server",)), *arguments(flags))
+        return (*(head or self.head), *arguments(flags))
 
     def rank_flags(self, rank: Rank) -> tuple[tuple[str, Level], ...] | None:
         """Refuse several nodes."""
@@ -184,6 +189,9 @@ class LlamaCpp:
 
     def request(self, ask: Ask) -> HttpRequest:
         """Build a generation request. A salt asks that no cached prompt is used."""
+        path = path_of(self.paths, ask.api, self.title)
+        if ask.api == "generate":
+            return HttpRequest(path=path, method="POST", body=encode(native.body(ask)))
         body = requests.body(ask) | requests.extended(ask.sampling)
         body["top_k"] = max(ask.sampling.top_k, 0)  # 0 is off; -1 is the size of the vocabulary
         body["repeat_penalty"] = body.pop("repetition_penalty")
@@ -193,10 +201,35 @@ class LlamaCpp:
             body["logprobs"] = 1
         if ask.salt:
             body["cache_prompt"] = False
-        path = path_of(self.paths, ask.api, self.title)
         return HttpRequest(path=path, method="POST", body=encode(body))
 
     def reader(self, api: Api, record: RequestRecord, *, keep_text: bool) -> ReplyReader:
         """Make the reader of one reply."""
-        del api
+        if api == "generate":
+            return native.NativeReader(record, keep_text=keep_text)
         return OpenAiReader(DIALECT, record, keep_text=keep_text)
+
+    def answers(self, ask: Ask, payloads: Sequence[bytes]) -> list[Answer]:
+        """Read whole answers of /completion."""
+        return native.answers(ask, payloads)
+
+    def score(
+        self, ids: Sequence[int], start: int, top: int, *, model: str, least_new: int = 0
+    ) -> HttpRequest | None:
+        """Refuse: it gives no log-probabilities of a prompt."""
+        del ids, start, top, model, least_new
+        return None
+
+    def scores(self, ids: Sequence[int], start: int, body: bytes) -> Scored:
+        """Refuse: it gives none."""
+        del ids, start, body
+        raise Malformed("no scores in the answer")
+
+    def tokenise(self, text: str, *, model: str) -> HttpRequest | None:
+        """Ask for the ids of a text."""
+        del model
+        return native.tokenise(text)
+
+    def token_ids(self, body: bytes) -> tuple[int, ...]:
+        """Read the ids of a text."""
+        return native.token_ids(body)

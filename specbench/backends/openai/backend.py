@@ -12,6 +12,7 @@ from specbench.backends.backend import (
     LogReader,
     Pin,
     Preflight,
+    Quirks,
     Rank,
     ReplyReader,
     Verb,
@@ -19,6 +20,7 @@ from specbench.backends.backend import (
 from specbench.backends.openai import control, requests
 from specbench.backends.openai.replies import PLAIN, OpenAiReader
 from specbench.backends.paths import path_of
+from specbench.backends.scored import Answer, Malformed, Scored
 from specbench.model.facts import Finding, ServerFacts
 from specbench.model.host import Address
 from specbench.model.load import Api, RequestRecord
@@ -37,8 +39,11 @@ class OpenAi:
     paths: Mapping[Api, str] = requests.PATHS
     speaks: tuple[Verb, ...] = ("models",)
     module: str | None = None
+    head: tuple[str, ...] = ()
     pin: Pin | None = None
     name_flag = ""
+    id_api: Api | None = None
+    quirks = Quirks()
     variables: Mapping[str, str] = {}
 
     def command(
@@ -134,6 +139,33 @@ class OpenAi:
         """Make the reader of one reply."""
         del api
         return OpenAiReader(PLAIN, record, keep_text=keep_text)
+
+    def answers(self, ask: Ask, payloads: Sequence[bytes]) -> list[Answer]:
+        """Refuse: the API gives no token ids."""
+        del ask, payloads
+        raise Malformed("no token ids in the answer")
+
+    def score(
+        self, ids: Sequence[int], start: int, top: int, *, model: str, least_new: int = 0
+    ) -> HttpRequest | None:
+        """Refuse: it gives no log-probabilities of a prompt."""
+        del ids, start, top, model, least_new
+        return None
+
+    def scores(self, ids: Sequence[int], start: int, body: bytes) -> Scored:
+        """Refuse: it gives none."""
+        del ids, start, body
+        raise Malformed("no scores in the answer")
+
+    def tokenise(self, text: str, *, model: str) -> HttpRequest | None:
+        """Refuse: the API says no token ids."""
+        del text, model
+        return None
+
+    def token_ids(self, body: bytes) -> tuple[int, ...]:
+        """Refuse: there are none."""
+        del body
+        raise Malformed("no token ids in the answer")
 
 
 class NoGrammar:

@@ -10,6 +10,7 @@ from specbench.backends.backend import (
     LogReader,
     Pin,
     Preflight,
+    Quirks,
     Rank,
     ReplyReader,
     Verb,
@@ -19,7 +20,16 @@ from specbench.backends.logs import LogFollower
 from specbench.backends.openai.backend import encode
 from specbench.backends.openai.replies import OpenAiReader
 from specbench.backends.paths import path_of
-from specbench.backends.sglang import control, failures, identity, preflight, requests, rules
+from specbench.backends.scored import Answer, Scored
+from specbench.backends.sglang import (
+    answers,
+    control,
+    failures,
+    identity,
+    preflight,
+    requests,
+    rules,
+)
 from specbench.backends.sglang.facts import facts
 from specbench.backends.sglang.logs import LoadTracker
 from specbench.backends.sglang.replies import DIALECT, GenerateReader
@@ -39,6 +49,7 @@ class Sglang:
     paths: Mapping[Api, str] = requests.PATHS
     speaks: tuple[Verb, ...] = ("info",)
     module: str | None = "sglang"
+    head: tuple[str, ...] = ("{python}", "-m", preflight.MODULE)
     pin: Pin | None = Pin(
         flag="max-running-requests",
         at_least=64,
@@ -46,6 +57,14 @@ class Sglang:
         why="SGLang caps speculative servers at 48 in silence",
     )
     name_flag = "speculative-algorithm"
+    id_api: Api | None = "generate"
+    quirks = Quirks(
+        min_p_gap="min_p is ignored in SGLang's verify paths (#10617)",
+        composition_gap="SGLang decides top_k and top_p together when it decodes, and top_p on "
+        "what top_k left when it verifies",
+        penalty_gap="SGLang's penalties count the last token of a verify step at most, none of its "
+        "accepted drafts (its source: a relaxed version of penalties)",
+    )
     variables: Mapping[str, str] = {}
 
     def command(
@@ -60,7 +79,7 @@ class Sglang:
         ]
         given = {flag for flag, _ in spec.flags}
         flags = [*((flag, value) for flag, value in fixed if flag not in given), *spec.flags]
-        return (*(head or ("{python}", "-m", preflight.MODULE)), *arguments(flags))
+        return (*(head or self.head), *arguments(flags))
 
     def rank_flags(self, rank: Rank) -> tuple[tuple[str, Level], ...] | None:
         """Give the flags of one rank; the ports after the meeting point are taken too."""
@@ -134,3 +153,27 @@ class Sglang:
         if api == "generate":
             return GenerateReader(record, keep_text=keep_text)
         return OpenAiReader(DIALECT, record, keep_text=keep_text)
+
+    def answers(self, ask: Ask, payloads: Sequence[bytes]) -> list[Answer]:
+        """Read whole answers by token ids."""
+        return answers.answers(ask, payloads)
+
+    def score(
+        self, ids: Sequence[int], start: int, top: int, *, model: str, least_new: int = 0
+    ) -> HttpRequest | None:
+        """Ask for the target's conditionals at ids[start:]."""
+        del model
+        return answers.score(ids, start, top, least_new=least_new)
+
+    def scores(self, ids: Sequence[int], start: int, body: bytes) -> Scored:
+        """Read the target's conditionals."""
+        return answers.scores(ids, start, body)
+
+    def tokenise(self, text: str, *, model: str) -> HttpRequest | None:
+        """Ask for the ids of a text."""
+        del model
+        return answers.tokenise(text)
+
+    def token_ids(self, body: bytes) -> tuple[int, ...]:
+        """Read the ids of a text."""
+        return answers.token_ids(body)

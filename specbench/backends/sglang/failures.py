@@ -64,7 +64,8 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         name="missing_weights",
         regexp=r"Cannot find any model weights with|"
-        r"does not appear to have a file named|is not a local folder and is not a valid model",
+        r"does not appear to have a file named|^OSError: Repo id must be in the form|"
+        r"is not a local folder and is not a valid model",
         cause="no model weights at the given path: {message}",
         hint="correct model.path, or copy the weights to this host",
     ),

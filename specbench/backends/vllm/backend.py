@@ -10,6 +10,7 @@ from specbench.backends.backend import (
     LogReader,
     Pin,
     Preflight,
+    Quirks,
     Rank,
     ReplyReader,
     Verb,
@@ -21,7 +22,8 @@ from specbench.backends.openai.backend import encode, first_model, wrong_name
 from specbench.backends.openai.replies import OpenAiReader
 from specbench.backends.paths import path_of
 from specbench.backends.prometheus import total
-from specbench.backends.vllm import logs
+from specbench.backends.scored import Answer, Scored
+from specbench.backends.vllm import answers, logs
 from specbench.backends.vllm.replies import DIALECT
 from specbench.model.facts import Finding, ServerFacts
 from specbench.model.host import Address
@@ -60,8 +62,22 @@ class Vllm:
     paths: Mapping[Api, str] = requests.PATHS
     speaks: tuple[Verb, ...] = ("models", "version", "metrics", "info")
     module: str | None = "vllm"
+    head: tuple[str, ...] = ("{python}", "-m", "vllm.entrypoints.cli.main", "serve")
     pin: Pin | None = None
     name_flag = _METHOD
+    id_api: Api | None = "completions"
+    quirks = Quirks(
+        min_p_gap="vLLM turns min_p off under speculative decoding, and says so when it starts",
+        bias_gap="vLLM turns it off under speculative decoding, and says so when it starts",
+        streams_show_rounds=True,
+        fragile_top_k=True,  # 0.32.0 on a CPU: a verify step without any draft
+        scores_afresh=True,
+        sampling_faults={
+            "0.32.": "if this is vLLM's CPU build: 0.32.0 never writes the temperature, top_k and "
+            "top_p of its verify rows (expand_kernel fills an int64 copy of its output), so it "
+            "samples with whatever the memory holds"
+        },
+    )
     # Development mode resets the prefix cache between trials, and tells the resolved arguments.
     variables: Mapping[str, str] = {"VLLM_SERVER_DEV_MODE": "1"}
 
@@ -78,8 +94,7 @@ class Vllm:
         ]
         given = {flag for flag, _ in spec.flags}
         flags = [*((flag, value) for flag, value in fixed if flag not in given), *spec.flags]
-        start = head or ("{python}", "-m", "vllm.entrypoints.cli.main", "serve")
-        return (*start, spec.model_path, *arguments(flags))
+        return (*(head or self.head), spec.model_path, *arguments(flags))
 
     def rank_flags(self, rank: Rank) -> tuple[tuple[str, Level], ...] | None:
         """Refuse several nodes: they are Ray's or a supervisor's to start."""
@@ -230,6 +245,29 @@ class Vllm:
         """Make the reader of one reply."""
         del api
         return OpenAiReader(DIALECT, record, keep_text=keep_text)
+
+    def answers(self, ask: Ask, payloads: Sequence[bytes]) -> list[Answer]:
+        """Read whole answers by token ids."""
+        return answers.answers(ask, payloads)
+
+    def score(
+        self, ids: Sequence[int], start: int, top: int, *, model: str, least_new: int = 0
+    ) -> HttpRequest | None:
+        """Ask for the target's conditionals at ids[start:]."""
+        del start, least_new
+        return answers.score(ids, top, model=model)
+
+    def scores(self, ids: Sequence[int], start: int, body: bytes) -> Scored:
+        """Read the target's conditionals."""
+        return answers.scores(ids, start, body)
+
+    def tokenise(self, text: str, *, model: str) -> HttpRequest | None:
+        """Ask for the ids of a text."""
+        return answers.tokenise(text, model=model)
+
+    def token_ids(self, body: bytes) -> tuple[int, ...]:
+        """Read the ids of a text."""
+        return answers.token_ids(body)
 
 
 def _part(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -28,8 +28,8 @@ def _counters(event: _Event, record: RequestRecord) -> None:
     if event.metrics is None or event.metrics.speculative_decoding is None:
         return
     said = event.metrics.speculative_decoding
-    record.spec_steps_of = "drafted"
-    record.spec_verify_ct = said.num_spec_steps
+    record.spec_steps_of = "derived"
+    record.spec_drafted_steps = said.num_spec_steps
     record.spec_accept_length_server = said.mean_acceptance_length
     record.spec_accepted = said.num_accepted_draft_tokens
     record.spec_proposed = said.num_draft_tokens

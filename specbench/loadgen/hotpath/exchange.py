@@ -251,6 +251,10 @@ class Exchange:
         if self.response.status != 200 or not self._is_stream():
             self._keep_body(pieces)
             return
+        encoding = self.response.headers.get("content-encoding", "identity")
+        if encoding != "identity":
+            self._failure = ("bad_http", f"compressed ({encoding}), which was not asked for")
+            return
         chunks = self.record.chunk_ns
         known = len(chunks)
         try:

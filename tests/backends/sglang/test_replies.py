@@ -240,7 +240,8 @@ def test_vllm_tells_acceptance_in_its_metrics() -> None:
 
     record, _ = read("completions", events, engine="vllm")
 
-    assert (record.spec_verify_ct, record.spec_accepted, record.spec_proposed) == (12, 13, 36)
+    assert (record.spec_drafted_steps, record.spec_accepted, record.spec_proposed) == (12, 13, 36)
+    assert (record.spec_verify_ct, record.spec_steps_of) == (12, "derived")
     assert record.spec_histogram == [5, 4, 0, 3]
     assert record.output_ids == [7, 8, 9]
 
