@@ -120,6 +120,10 @@ def _count(
     )
 
 
+def _of_host(name: str, meaning: str, unit: str = "") -> Column:
+    return Column(name=name, meaning=meaning, unit=unit, source="host", optional=True)
+
+
 _CLOCK_OF_TOKENS = Compared(ratio=("tokens", "busy_ns"))
 
 COLUMNS: tuple[Column, ...] = (
@@ -309,12 +313,8 @@ COLUMNS: tuple[Column, ...] = (
         better="lower",
         source="host",
     ),
-    Column(
-        name="gpu_temp_c_max",
-        unit="°C",
-        meaning="highest GPU temperature during the trial",
-        source="host",
-    ),
+    Column(name="gpu_temp_c_max", unit="°C", meaning="highest GPU temperature during the trial",
+           source="host"),
     _text(
         "lossless",
         "the verdict that applies to this row: holds, violated, inconclusive or untested; empty"
@@ -360,36 +360,17 @@ COLUMNS: tuple[Column, ...] = (
         compared=Compared(noise="power"),
         optional=True,
     ),
-    Column(
-        name="host_load_1min",
-        meaning="highest 1-minute load average of the server's host during the trial",
-        better="lower",
-        source="host",
-        optional=True,
+    _of_host("host_load_1min", "highest 1-minute load average of the host during the trial"),
+    _of_host(
+        "host_cpu_pct", "mean share of all processors of the server's host that were busy", "%"
     ),
-    Column(
-        name="host_cpu_pct",
-        unit="%",
-        meaning="mean share of all processors of the server's host that were busy",
-        source="host",
-        optional=True,
+    _of_host(
+        "host_foreign_cpu_pct",
+        "the part of it that neither the server nor specbench used; empty where the server's"
+        " processes could not be told from others",
+        "%",
     ),
-    Column(
-        name="host_foreign_cpu_pct",
-        unit="%",
-        meaning="the part of it that neither the server nor specbench used; empty where the"
-        " server's processes could not be told from others",
-        better="lower",
-        source="host",
-        optional=True,
-    ),
-    Column(
-        name="host_mem_available_mib",
-        unit="MiB",
-        meaning="least memory available on the server's host",
-        source="host",
-        optional=True,
-    ),
+    _of_host("host_mem_available_mib", "least memory available on the server's host", "MiB"),
 )  # fmt: skip
 
 BY_NAME: dict[str, Column] = {column.name: column for column in COLUMNS}
