@@ -1,19 +1,14 @@
-"""The metrics that can be compared: direction, noise, and how they pair by prompt."""
+"""The metrics that can be compared: direction, launch noise, and which sums they are ratios of."""
 
-import math
 from typing import Literal
 
 import msgspec
 import numpy as np
 import pandas as pd
 
-from specbench.analysis.decompose import ACCEPTANCE, ACCEPTANCE_TRIAL
-from specbench.analysis.totals import Array, Totals, column, pair
+from specbench.analysis.totals import Array, column
 from specbench.errors import InputError, nearest
-from specbench.stats.bootstrap import log_percentile_ratio
-from specbench.stats.effect import Effect
-from specbench.stats.nesting import RESTART, TRIAL, Allowance
-from specbench.stats.ratio import log_ratio_by_prompt
+from specbench.stats.launches import ACCEPTANCE, CLOCKS, LaunchPrior
 
 Better = Literal["higher", "lower"]
 
@@ -21,9 +16,9 @@ Better = Literal["higher", "lower"]
 class Metric(msgspec.Struct, frozen=True, kw_only=True):
     """A numeric column of contract section 6.
 
-    `numerator` and `denominator` name sums of `Totals` whose ratio it is (up to the clock), for
-    pairing by prompt; a latency percentile names `latency` and `percent` instead; with neither, no
-    statement about such workloads is possible. `speed` says that better means faster.
+    `numerator` and `denominator` name sums of `Totals` whose ratio is judged. Throughput is judged
+    by its rate a slot in the steady window: tok_s is that rate times the mean number in flight. A
+    latency percentile names `latency` and `percent` instead. `speed` says that better means faster.
     """
 
     name: str
@@ -33,40 +28,39 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
     denominator: str = ""
     latency: str = ""
     percent: float = 50.0
-    restart: Allowance = RESTART
-    trial: Allowance = TRIAL
+    prior: LaunchPrior = CLOCKS
+
+    @property
+    def windowed(self) -> bool:
+        """Whether only the steady window counts."""
+        return self.denominator == "window_ns"
 
 
 def _latency(name: str, percent: float) -> Metric:
     return Metric(name=f"{name}_ms_p{percent:.0f}", better="lower", latency=name, percent=percent)
 
 
+def _rate(name: str, numerator: str, denominator: str) -> Metric:
+    return Metric(name=name, better="higher", numerator=numerator, denominator=denominator)
+
+
+def _acceptance(name: str, numerator: str, denominator: str) -> Metric:
+    return Metric(
+        name=name, better="higher", speed=False, numerator=numerator, denominator=denominator,
+        prior=ACCEPTANCE,
+    )  # fmt: skip
+
+
 METRICS = {
     metric.name: metric
     for metric in (
-        Metric(name="tok_s", better="higher", numerator="tokens", denominator="busy_ns"),
-        Metric(name="tok_s_window", better="higher", numerator="tokens", denominator="busy_ns"),
-        Metric(
-            name="tok_s_user", better="higher", numerator="decode_tokens", denominator="decode_ns"
-        ),
+        _rate("tok_s", "window_tokens", "window_ns"),
+        _rate("tok_s_window", "window_tokens", "window_ns"),
+        _rate("tok_s_user", "decode_tokens", "decode_ns"),
         Metric(name="step_ms", better="lower", numerator="decode_ns", denominator="steps"),
-        Metric(
-            name="accept_len",
-            better="higher",
-            speed=False,
-            numerator="emitted",
-            denominator="steps",
-            restart=ACCEPTANCE,
-            trial=ACCEPTANCE_TRIAL,
-        ),
-        Metric(
-            name="accept_len_request_mean",
-            better="higher",
-            speed=False,
-            restart=ACCEPTANCE,
-            trial=ACCEPTANCE_TRIAL,
-        ),
-        *(_latency(name, percent) for name in ("ttft", "tpot", "e2e") for percent in (50, 99)),
+        _acceptance("accept_len", "emitted", "steps"),
+        _acceptance("accept_len_request_mean", "accept", "requests"),
+        *(_latency(name, q) for name in ("ttft", "tpot", "e2e") for q in (50, 90, 95, 99)),
     )
 }
 
@@ -82,65 +76,6 @@ def metric(name: str) -> Metric:
             f"metric {name!r} cannot be compared", hint=nearest(name, METRICS, noun="metrics")
         )
     return METRICS[name]
-
-
-def by_prompt(
-    metric: Metric,
-    totals: Totals,
-    groups: tuple[int, int],
-    requests: pd.DataFrame,
-    trials: tuple[frozenset[str], frozenset[str]],
-) -> tuple[Effect, Array] | None:
-    """Compare two groups with prompts as the random units: the effect and each prompt's log ratio.
-
-    None where the metric has no such form or nothing was recorded for it.
-    """
-    if metric.latency:
-        return _by_percentile(metric, requests, trials)
-    if not metric.numerator:
-        return None
-    steps = totals.steps
-    numerator = (
-        steps + totals.accepted
-        if metric.numerator == "emitted"
-        else getattr(totals, metric.numerator)
-    )
-    sides = pair(numerator, getattr(totals, metric.denominator), groups)
-    if sides is None:
-        return None
-    a, b = sides
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(b.numerator / b.denominator) - np.log(a.numerator / a.denominator)
-    return log_ratio_by_prompt(a, b), logs[np.isfinite(logs)]
-
-
-def _by_percentile(
-    metric: Metric, requests: pd.DataFrame, trials: tuple[frozenset[str], frozenset[str]]
-) -> tuple[Effect, Array] | None:
-    codes, names = pd.factorize(requests["prompt_id"])
-    usable = ((requests["phase"] == "measured") & (requests["status"] == "ok")).to_numpy()
-    values = latency_ms(requests, metric.latency)
-    sides = []
-    for ids in trials:
-        rows = usable & requests["trial_id"].isin(list(ids)).to_numpy() & np.isfinite(values)
-        sides.append((values[rows], codes[rows].astype(np.int64)))
-    if any(len(side[0]) == 0 for side in sides):
-        return None
-    effect = log_percentile_ratio(sides[0], sides[1], percent=metric.percent, prompts=len(names))
-    known = max(len(np.unique(side[1])) for side in sides)
-    logs = _prompt_logs(sides[0], sides[1], len(names))
-    return Effect(value=effect.value, se=effect.se if known > 1 else math.nan, df=known - 1), logs
-
-
-def _prompt_logs(a: tuple[Array, np.ndarray], b: tuple[Array, np.ndarray], prompts: int) -> Array:
-    means = []
-    for values, codes in (a, b):
-        counts = np.bincount(codes, minlength=prompts)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            means.append(np.bincount(codes, weights=values, minlength=prompts) / counts)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs: Array = np.log(means[1]) - np.log(means[0])
-    return logs[np.isfinite(logs)]
 
 
 def latency_ms(requests: pd.DataFrame, name: str) -> Array:

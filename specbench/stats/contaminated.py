@@ -28,13 +28,11 @@ class Posterior:
     """The posterior of an effect from the log ratios of pairs of launches."""
 
     def __init__(self, by_launch: Array, requests: float, prior: LaunchPrior) -> None:
-        """`requests` is the variance that requests give one pair of launches."""
+        """Weigh what was seen; `requests` is the variance that requests give one pair."""
         if prior.outlying is None:
             raise ValueError("a metric without outlying launches needs no second opinion")
         off = _patterns(len(by_launch))
-        variance = (
-            GRID[:, None, None] ** 2 + requests + off[None, :, :] * prior.outlying.sd**2
-        )
+        variance = GRID[:, None, None] ** 2 + requests + off[None, :, :] * prior.outlying.sd**2
         precision = 1.0 / variance
         total = precision.sum(axis=-1)
         means = (precision * by_launch).sum(axis=-1) / total
@@ -67,7 +65,10 @@ class Posterior:
         for _ in range(HALVINGS // 2):
             middle = (low + high) / 2
             below = self._weights @ ndtr((middle - self._means[:, None]) / sds[:, None])
-            low, high = np.where(below < wanted, middle, low), np.where(below < wanted, high, middle)
+            low, high = (
+                np.where(below < wanted, middle, low),
+                np.where(below < wanted, high, middle),
+            )
         ends = (low + high) / 2
         return float(np.abs(ends - around).max())
 

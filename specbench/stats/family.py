@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from specbench.stats.contaminated import Posterior
 from specbench.stats.effect import CONFIDENCE, Effect, Outlying, Variance, effect_of
-from specbench.stats.launches import Array, LaunchPrior, Noise, Pairs, noise_of
+from specbench.stats.launches import Array, LaunchPrior, Noise, Pairs
 
 DRAWS = 3999
 EQUIVALENCE = 0.90
@@ -76,6 +76,11 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     p_adjusted: float
     half: float
     half_90: float
+
+    @classmethod
+    def alone(cls, effect: Effect) -> "Judged":
+        """Judge an effect that stands in no family."""
+        return _judged(effect, None, 1)
 
     @property
     def decided(self) -> bool:
@@ -238,8 +243,3 @@ def _drawn(part: Variance, random: np.random.Generator) -> NDArray[np.float64]:
     if part.df > 200:
         return random.normal(0.0, math.sqrt(part.value), DRAWS)
     return random.standard_t(part.df, DRAWS) * math.sqrt(part.value)
-
-
-def noises_of(cells: Sequence[Pairs], *, repeated: bool = True) -> list[Noise]:
-    """Split the noise of each cell."""
-    return [noise_of(cell, repeated=repeated) for cell in cells]

@@ -107,13 +107,14 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
 
     `launch` is the variance that requests give one pair of launches; `requests` and `prompts` the
     variances of the cell's mean for this workload and for such workloads. `by_prompt` holds each
-    prompt's share in the mean.
+    prompt's share in the mean, `asked` which prompts those are.
     """
 
     launch: float
     requests: Variance
     prompts: Variance
     by_prompt: Array | None
+    asked: NDArray[np.bool_] | None = None
 
     @property
     def same(self) -> bool:
@@ -131,7 +132,7 @@ def noise_of(pairs: Pairs, *, repeated: bool = True) -> Noise:
     if pairs.share is None or pairs.met is None:
         unseen = pairs.unseen or Variance(value=0.0)
         return Noise(launch=0.0, requests=unseen, prompts=unseen, by_prompt=None)
-    asked = pairs.met.any(axis=0)
+    asked = np.any(pairs.met, axis=0)
     share, met = pairs.share[:, asked], pairs.met[:, asked]
     n = int(asked.sum())
     weights = pairs.weights()
@@ -142,7 +143,9 @@ def noise_of(pairs: Pairs, *, repeated: bool = True) -> Noise:
     times = met.sum(axis=0)
     if len(share) < 2 or not repeated:
         seen = 0.0 if n < 2 else between * pairs.launches
-        return Noise(launch=seen, requests=prompts, prompts=prompts, by_prompt=by_prompt)
+        return Noise(
+            launch=seen, requests=prompts, prompts=prompts, by_prompt=by_prompt, asked=asked
+        )
     own = share.sum(axis=0) / times
     squares = (met * (share - own) ** 2).sum(axis=0)
     alone = inflate * share.sum(axis=0) ** 2
@@ -153,5 +156,6 @@ def noise_of(pairs: Pairs, *, repeated: bool = True) -> Noise:
     if between <= mean:
         prompts = requests
     return Noise(
-        launch=mean * pairs.launches, requests=requests, prompts=prompts, by_prompt=by_prompt
-    )
+        launch=mean * pairs.launches, requests=requests, prompts=prompts, by_prompt=by_prompt,
+        asked=asked,
+    )  # fmt: skip

@@ -5,6 +5,7 @@ from collections.abc import Hashable, Sequence
 
 import msgspec
 import numpy as np
+from scipy.special import fdtrc
 
 from specbench.stats.effect import Effect, Outlying, Variance, effect_of, satterthwaite
 from specbench.stats.family import Group, Member
@@ -47,8 +48,7 @@ def pool(answered: Sequence[Answered]) -> Pool:
     requests = satterthwaite([_scaled(one.noise.requests, 1 / n**2) for one in answered])
     prompts = _prompts(answered, requests)
     this, such = (
-        _member(answered, float(values.mean()), common, [own, rest])
-        for rest in (requests, prompts)
+        _member(answered, float(values.mean()), common, [own, rest]) for rest in (requests, prompts)
     )
     if n < 2:
         return Pool(this=this, such=such, cells=None, spread=None)
@@ -57,9 +57,7 @@ def pool(answered: Sequence[Answered]) -> Pool:
     beside = max(0.0, prompts.value - requests.value)
     between = [Variance(value=scatter / n, df=n - 1), Variance(value=beside, df=prompts.df)]
     cells = _member(answered, float(values.mean()), common, between).effect
-    return Pool(
-        this=this, such=such, cells=cells, spread=math.sqrt(max(0.0, scatter - noise))
-    )
+    return Pool(this=this, such=such, cells=cells, spread=math.sqrt(max(0.0, scatter - noise)))
 
 
 def differ(members: Sequence[Member]) -> float:
@@ -76,8 +74,6 @@ def differ(members: Sequence[Member]) -> float:
 
 
 def _f_tail(ratio: float, df1: float, df2: float) -> float:
-    from scipy.special import fdtrc  # noqa: PLC0415 - only here
-
     return float(fdtrc(df1, min(df2, 1e9), ratio))
 
 
@@ -102,7 +98,8 @@ def _prompts(answered: Sequence[Answered], requests: Variance) -> Variance:
     if len(known) < n:
         return satterthwaite([_scaled(one.noise.prompts, 1 / n**2) for one in answered])
     mean: Array = np.sum(known, axis=0) / n
-    asked = int((np.abs(known).sum(axis=0) > 0).sum())
+    met = [one.noise.asked for one in answered if one.noise.asked is not None]
+    asked = int(np.any(met, axis=0).sum())
     if asked < 2:
         return Variance(value=math.nan, df=1)
     value = asked / (asked - 1) * float((mean**2).sum())
