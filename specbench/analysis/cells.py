@@ -16,7 +16,7 @@ from specbench.analysis.doubts import doubts, few_prompts, few_requests, prompts
 from specbench.analysis.gate import WITHHOLDS, flags_of
 from specbench.analysis.judge import EQUIVALENT, Cell, Verdicts, estimate, measured, outcome
 from specbench.analysis.metrics import Metric
-from specbench.analysis.pairing import Paired, leak, pair, pairs_of, percentile_pairs
+from specbench.analysis.pairing import Paired, leak, pair, pairs_of, percentile_pairs, row_pairs
 from specbench.analysis.totals import Array, Totals
 from specbench.errors import ConfoundError, InputError
 from specbench.stats.advice import advised
@@ -55,6 +55,8 @@ def sides_of(
         pairs = percentile_pairs(metric, requests, totals, paired, values)
     else:
         pairs = pairs_of(metric, totals, paired, values)
+    if not len(pairs.value):
+        pairs = row_pairs(paired, values)
     if not len(pairs.value):
         raise InputError(
             f"{metric.name} was not measured in {_words(matched.levels)}",

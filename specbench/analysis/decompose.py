@@ -7,9 +7,9 @@ import msgspec
 import numpy as np
 
 from specbench.analysis.metrics import METRICS
-from specbench.analysis.pairing import Paired, pairs_of
+from specbench.analysis.pairing import Paired, pairs_of, row_pairs
 from specbench.analysis.totals import Totals
-from specbench.stats.effect import CONFIDENCE, Effect
+from specbench.stats.effect import CONFIDENCE, Effect, Variance
 from specbench.stats.family import cell_member, group_of
 from specbench.stats.launches import ACCEPTANCE, LaunchPrior, Pairs, noise_of
 
@@ -52,16 +52,14 @@ def decompose(
     `values` are the columns tok_s, accept_len and step_ms by trial_id. The intervals hold together
     in `cells` cells. None where accept_len or step_ms was not measured on a side.
     """
-    shown = {
-        trial: 1.0
-        for trial in (*paired.a, *paired.b)
-        if all((values[name].get(trial) or 0) > 0 for name in ("tok_s", "accept_len", "step_ms"))
-    }
-    speed, accept, step = (
-        pairs_of(METRICS[name], totals, paired, shown)
-        for name in ("tok_s", "accept_len", "step_ms")
-    )
+    names = ("tok_s", "accept_len", "step_ms")
+    trials = (*paired.a, *paired.b)
+    shown = [t for t in trials if all((values[name].get(t) or 0) > 0 for name in names)]
+    speed, accept, step = _three(totals, paired, dict.fromkeys(shown, 1.0))
     if not len(speed.value) or len({len(one.value) for one in (speed, accept, step)}) > 1:
+        rows = [{t: values[name][t] for t in shown} for name in names]
+        speed, accept, step = (row_pairs(paired, one) for one in rows)
+    if not len(speed.value):
         return None
     parts = {
         "tok_s": speed,
@@ -85,6 +83,17 @@ def decompose(
     )
 
 
+def _three(
+    totals: Totals, paired: Paired, shown: Mapping[str, float]
+) -> tuple[Pairs, Pairs, Pairs]:
+    speed, accept, step = (METRICS[name] for name in ("tok_s", "accept_len", "step_ms"))
+    return (
+        pairs_of(speed, totals, paired, shown),
+        pairs_of(accept, totals, paired, shown),
+        pairs_of(step, totals, paired, shown),
+    )
+
+
 def factor(effect: Effect, confidence: float = CONFIDENCE) -> Factor:
     """Render an effect on the log scale as a ratio with its interval."""
     low, high = effect.ratio_interval(confidence)
@@ -102,9 +111,13 @@ def _sum(*terms: tuple[int, Pairs]) -> Pairs:
     first = terms[0][1]
     shares = [sign * one.share for sign, one in terms if one.share is not None]
     met = [one.met for _, one in terms if one.met is not None]
+    value = np.sum([sign * one.value for sign, one in terms], axis=0)
+    if not shares:
+        widest = max((one.unseen.value for _, one in terms if one.unseen), default=0.0)
+        return Pairs(launch=first.launch, value=value, unseen=Variance(value=widest))
     return Pairs(
         launch=first.launch,
-        value=np.sum([sign * one.value for sign, one in terms], axis=0),
+        value=value,
         share=np.sum(shares, axis=0),
         met=np.any(met, axis=0),
     )

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from specbench.analysis.metrics import Metric, latency_ms
 from specbench.analysis.totals import Array, Totals
 from specbench.stats.bootstrap import log_percentile_ratio
+from specbench.stats.components import pooled_square
 from specbench.stats.effect import Variance
 from specbench.stats.launches import Pairs
 
@@ -141,6 +142,28 @@ def side_of(
         share: Array = numerator / over[:, None] - denominator / under[:, None]
     logs[~np.isfinite(logs)] = np.nan
     return logs, np.nan_to_num(share), denominator > 0
+
+
+def row_pairs(paired: Paired, values: Mapping[str, float]) -> Pairs:
+    """Log ratios of the rows' own figures, where requests do not show how they came about.
+
+    Trials of one launch then show the noise of requests and prompts; where each launch has one,
+    their noise stands in the scatter of launches, and a single pair shows nothing.
+    """
+    known = [
+        (launch, math.log(values[two] / values[one]))
+        for launch, one, two in zip(paired.launch, paired.a, paired.b, strict=True)
+        if _known(values.get(one)) and _known(values.get(two))
+    ]
+    _, launch = np.unique([one[0] for one in known], return_inverse=True)
+    value = np.array([one[1] for one in known])
+    groups = [value[launch == number] for number in np.unique(launch)]
+    inside = pooled_square(groups)
+    if inside.df:
+        unseen = Variance(value=inside.value / len(value), df=inside.df)
+    else:
+        unseen = Variance(value=0.0 if len(groups) > 1 else math.nan)
+    return Pairs(launch=np.asarray(launch, dtype=np.int64), value=value, unseen=unseen)
 
 
 def percentile_pairs(
