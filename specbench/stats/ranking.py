@@ -17,7 +17,8 @@ SPREADS = (0.005, 0.40)
 """Standard deviations between configurations that are thought possible, log-uniform."""
 
 SLOW = 0.1
-"""Share of launches that are off, by `outlying.sd` of the prior."""
+"""Share of launches that are off, by `outlying.sd` of the prior. Only a single launch hides it: of
+several, the one that is off shows in their scatter."""
 
 
 def win_shares(
@@ -38,8 +39,8 @@ def win_shares(
     tau = np.exp(random.uniform(math.log(SPREADS[0]), math.log(SPREADS[1]), DRAWS))
     error = sigma[:, None] / r + np.asarray(requests, dtype=float)
     if prior.outlying is not None:
-        off = random.binomial(np.asarray(launches), SLOW, (DRAWS, len(y)))
-        error = error + off * prior.outlying.sd**2 / r**2
+        off = (random.random((DRAWS, len(y))) < SLOW) & (r == 1)
+        error = error + off * prior.outlying.sd**2
     weights = _likelihood(y, error, tau) * _scatter(r, squares, requests, sigma)
     keep = random.choice(DRAWS, size=DRAWS, p=weights / weights.sum())
     total = error[keep] + tau[keep, None] ** 2
