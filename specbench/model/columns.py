@@ -124,7 +124,7 @@ def _of_host(name: str, meaning: str, unit: str = "") -> Column:
     return Column(name=name, meaning=meaning, unit=unit, source="host", optional=True)
 
 
-_CLOCK_OF_TOKENS = Compared(ratio=("tokens", "busy_ns"))
+_RATE = Compared(ratio=("window_tokens", "window_ns"))
 
 COLUMNS: tuple[Column, ...] = (
     _text("cell_id", "content hash of everything that defines the cell", "plan"),
@@ -173,7 +173,7 @@ COLUMNS: tuple[Column, ...] = (
         label="tok/s",
         show_in=("load", "cells", "trials", "notebook"),
         digits=0,
-        compared=_CLOCK_OF_TOKENS,
+        compared=_RATE,
         rests_on=("tokens",),
     ),
     Column(
@@ -184,7 +184,7 @@ COLUMNS: tuple[Column, ...] = (
         label="tok/s in the window",
         show_in=("load",),
         digits=0,
-        compared=_CLOCK_OF_TOKENS,
+        compared=_RATE,
         rests_on=("tokens",),
     ),
     Column(
@@ -253,7 +253,7 @@ COLUMNS: tuple[Column, ...] = (
         meaning="mean over requests of the same",
         better="higher",
         pooled="steps",
-        compared=Compared(noise="acceptance"),
+        compared=Compared(noise="acceptance", ratio=("accept", "requests")),
         rests_on=("steps",),
     ),
     Column(
