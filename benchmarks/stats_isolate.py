@@ -99,6 +99,13 @@ CAUSES: dict[str, Callable[[list[str]], Truth]] = {
 }
 
 
+TABLE = [
+    *((k, cause, probe, 0.0) for k in (6, 8) for cause in CAUSES for probe in (0.0, 0.3, 0.5)),
+    *((6, cause, 0.0, miss) for cause in ("single", "pair", "A or B") for miss in (0.2, 0.5)),
+]
+"""Factors, cause, how often a bad server passes a probe, how often a launch of it is sound."""
+
+
 @cache
 def fresh(factors: int) -> Search:
     """Set up the search that every run begins with."""
@@ -192,25 +199,17 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=300)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    rows = [
-        simulate(factors, cause, options.runs, probe=probe)
-        for factors in (6, 8)
-        for cause in CAUSES
-        for probe in (0.0, 0.3, 0.5)
-    ]
-    rows += [
-        simulate(6, cause, options.runs, probe=0.0, miss=miss)
-        for cause in ("single", "pair", "A or B")
-        for miss in (0.2, 0.5)
-    ]
-    if options.json:
-        print(json.dumps({"runs": options.runs, "rows": [asdict(row) for row in rows]}))
-    else:
+    if not options.json:
         print(f"isolation, {options.runs} searches a row\n")
         print("| factors | cause | flaky | right % | wrong % | open % | launches | p90 | most |")
         print("|---|---|---|---|---|---|---|---|---|")
-        for row in rows:
-            print(shown(row))
+    rows = []
+    for factors, cause, probe, miss in TABLE:
+        rows.append(simulate(factors, cause, options.runs, probe=probe, miss=miss))
+        if not options.json:
+            print(shown(rows[-1]), flush=True)
+    if options.json:
+        print(json.dumps({"runs": options.runs, "rows": [asdict(row) for row in rows]}))
     missed = [(row, bar) for row in rows if (bar := broken(row))]
     for row, bar in missed:
         print(f"{bar}: {row}", file=sys.stderr)

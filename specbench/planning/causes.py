@@ -9,6 +9,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
@@ -60,9 +61,9 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     fails: bool
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Space:
-    """The configurations that a server can run.
+    """The configurations that a server can run; only itself is equal to it.
 
     `needs` names, for a factor that exists only beside others (a tree's topk beside the tree),
     those others.
@@ -107,6 +108,7 @@ def space(
     )
 
 
+@lru_cache(maxsize=1 << 14)
 def claims(law: Hypothesis, where: Space) -> tuple[Claim, ...]:
     """List what must be launched before the law is said: every configuration of its sentence.
 

@@ -58,7 +58,8 @@ class Search:
 
     `possible[c]` is a configuration that can be launched, `fails[c, h]` whether it fails under
     hypothesis h, `minutes[c]` what it costs, `joint[h, g]` the prior of h and of the noise of grid
-    point g times the likelihood of everything tried. `unlisted` is the catch-all's own share.
+    point g times the likelihood of everything tried. `catch_all` is how
+    the hypothesis of no law sees what was tried, `unlisted` its own share of it.
     """
 
     candidates: tuple[Candidate, ...]
@@ -70,6 +71,7 @@ class Search:
     fails: NDArray[np.float32]
     minutes: NDArray[np.float64]
     joint: NDArray[np.float64]
+    catch_all: CatchAll
     unlisted: Unlisted
     tried: tuple[Tried, ...] = ()
     row: dict[Configuration, int] = field(default_factory=dict)
@@ -137,8 +139,10 @@ class Search:
             self.noise.when_sound(counts),
         )
         joint = self.joint * likely
-        joint[-1] = self.unlisted.weigh(after.catch_all().likelihood, joint)
-        return replace(after, joint=joint)
+        launches = [(one.configuration, one.counts) for one in tried]
+        seen = CatchAll.after(launches, self.noise, self.space.bad)
+        joint[-1] = self.unlisted.weigh(seen.likelihood, joint)
+        return replace(after, joint=joint, catch_all=seen)
 
     def verdict(self, counts: Counts) -> ProbeVerdict:
         """Say what a launch comes to; one failed probe of many is not decisive where bad is bad."""
@@ -160,9 +164,9 @@ class Search:
         return float(np.median(self.minutes) if place is None else self.minutes[place])
 
     def suspects(self) -> tuple[Suspect, ...]:
-        """Return all hypotheses, the most probable first."""
+        """Return the likeliest hypotheses, the most probable first."""
         belief = self.belief
-        order = np.argsort(-belief, kind="stable")
+        order = np.argsort(-belief, kind="stable")[:LEADING]
         return tuple(_suspect(self.hypotheses[i], float(belief[i])) for i in order)
 
     def checks(self, law: Hypothesis) -> tuple[Checked, ...]:
@@ -188,12 +192,13 @@ class Search:
 
     def _second_look(self, checks: Sequence[Checked]) -> Configuration | None:
         """Give a configuration of the answer to launch again: it must come out as before."""
-        mine = [frozenset(check.bad) for check in checks]
-        repeated = len(self.tried) - len({t.configuration for t in self.tried})
+        launched = {tried.configuration for tried in self.tried}
+        mine = [one for check in checks if (one := frozenset(check.bad)) in launched]
+        repeated = len(self.tried) - len(launched)
         wanted = self.options.second_looks
         if wanted is None:
             wanted = 1 if len(self.tried) < SHORT else 0
-        if repeated >= wanted:
+        if repeated >= wanted or not mine:
             return None
         fewest = min(len(self._said(one)) for one in mine)
         mine = [one for one in mine if len(self._said(one)) == fewest]
@@ -266,7 +271,7 @@ class Search:
         doubt = belief * (_entropy(seen) - _entropy(np.array(alarm)))
         mean[-1] = doubt[-1] = 0.0
         of_law = (fails @ np.stack([mean, doubt], axis=1).astype(np.float32)).astype(np.float64)
-        other = self.catch_all().chances(configurations, joint[-1])
+        other = self.catch_all.chances(configurations, joint[-1])
         seen_other = alarm + other * (seen[-1] - alarm)
         rest = 1 - belief[-1]
         total = of_law[:, 0] + rest * alarm + belief[-1] * seen_other
@@ -279,11 +284,6 @@ class Search:
         if place is not None:
             return np.asarray(self.fails[place] > 0)
         return np.asarray(failing(self.hypotheses, [configuration], self.space.names)[0])
-
-    def catch_all(self) -> CatchAll:
-        """Weigh the launches as the hypothesis of no law sees them."""
-        launches = [(tried.configuration, tried.counts) for tried in self.tried]
-        return CatchAll.after(launches, self.noise, self.space.bad)
 
     def _odds(self, counts: Counts) -> float:
         """Odds that a launch with these counts was of a failing configuration."""

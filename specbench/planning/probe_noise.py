@@ -80,5 +80,11 @@ def missed(failing: Sequence[Counts], probes: int, probe_error: float | None) ->
     return _beta(failed + 1, passed + 1 + probes) / _beta(failed + 1, passed + 1)
 
 
+def fewest(failing: Sequence[Counts], most: int, probe_error: float | None, limit: float) -> int:
+    """Count the probes after which a failing server is missed no more often than `limit`."""
+    enough = (n for n in range(1, most) if missed(failing, n, probe_error) <= limit)
+    return next(enough, most)
+
+
 def _beta(a: float, b: float) -> float:
     return exp(lgamma(a) + lgamma(b) - lgamma(a + b))

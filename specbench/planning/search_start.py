@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from specbench.errors import InputError
-from specbench.planning.catch_all import unlisted
+from specbench.planning.catch_all import CatchAll, unlisted
 from specbench.planning.causes import (
     Configuration,
     Hypothesis,
@@ -65,6 +65,7 @@ def start(
         fails=fails.astype(np.float32),
         minutes=np.maximum([minutes(c) if minutes else same for c in possible], 1e-3),
         joint=belief[:, None] * grid.weight[None, :],
+        catch_all=CatchAll.after((), grid, bad),
         unlisted=unlisted(belief, grid.weight, fails, possible, bad),
         row={c: i for i, c in enumerate(possible)},
     )

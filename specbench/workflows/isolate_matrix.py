@@ -37,7 +37,8 @@ WEIGHTS = {
 class IsolateOptions:
     """What the user asked for. `good` and `bad` are expressions that name one server each.
 
-    `probes` are asked in every launch, `probe_error` is how often one passes on a failing server
+    `probes` are asked in every launch (None: 8, and fewer where they take longer than launches and
+    the bad server fails them all), `probe_error` is how often one passes on a failing server
     (None: learnt), `second_looks` are launches of the answer's configurations that are repeated
     (None: one in a short search).
     """
@@ -50,7 +51,7 @@ class IsolateOptions:
     hosts: Path | None = None
     results: Path = Path("results")
     launch_minutes: float | None = None
-    probes: int = 8
+    probes: int | None = None
     probe_error: float | None = None
     second_looks: int | None = None
     most_launches: int = 30
@@ -89,13 +90,14 @@ def isolate_matrix(options: IsolateOptions, lab: Lab) -> Generator[IsolateEvent,
         can_launch=between.can_launch,
         options=_search_options(options, minutes),
         cost_known=minutes is not None,
+        thrifty=options.probes is None,
     )
     return isolate(case, options.results)
 
 
 def _search_options(options: IsolateOptions, minutes: float | None) -> Options:
     given = Options(
-        probes=options.probes,
+        probes=options.probes or Options().probes,
         probe_error=options.probe_error,
         second_looks=options.second_looks,
         most_launches=options.most_launches,

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
-from math import ceil, log
 from pathlib import Path
 from typing import Self
 
@@ -13,7 +12,7 @@ import msgspec
 from specbench.errors import InputError
 from specbench.planning.causes import Configuration
 from specbench.planning.isolate import Search
-from specbench.planning.probe_noise import Counts
+from specbench.planning.probe_noise import Counts, fewest
 from specbench.planning.search_forecast import ROUGHLY, forecast
 from specbench.planning.search_start import start
 from specbench.planning.search_terms import Answer, Candidate, Options, ProbeVerdict
@@ -42,8 +41,14 @@ MOST_UNDECIDED = 2
 BAD_LAUNCHES = 2
 """The bad server is refused when it passed in so many launches."""
 
-MISSED = 0.02
+MISSED = 0.1
 """A cheaper probe counts as passing when a failing one would be missed so rarely."""
+
+DEAR = 2.0
+"""Probes are dear when those of a launch take so many times the launch itself."""
+
+MISSED_WHEN_DEAR = 0.005
+"""Then fewer are asked, as long as a failing configuration is missed so rarely."""
 
 AS_SURE = 0.75
 """The cheaper probe must fail at least so often, beside the one that it replaces."""
@@ -70,7 +75,8 @@ class Case:
     `running(configuration)` launches a server with those factors at their bad level and gives the
     probe of it; a server that does not come up gives a probe that says so. `settings` are the
     probe's free factors as the bad cell has them, `free` those that may be made cheaper.
-    `cost_known` is false where the options' minutes of a launch are only a guess.
+    `thrifty` allows fewer probes than the options have where they would take longer than the
+    launches. `cost_known` is false where the options' minutes of a launch are only a guess.
     """
 
     name: str
@@ -83,6 +89,7 @@ class Case:
     minutes: Callable[[Configuration], float] | None = None
     options: Options = field(default_factory=Options)
     cost_known: bool = True
+    thrifty: bool = False
 
     @property
     def bad(self) -> Configuration:
@@ -151,7 +158,7 @@ def _shrink(
     if session.gone:
         return shrink(case.settings, ()), counts
     probes = case.options.probes
-    state, enough = shrink(case.settings, case.free), _enough(counts, probes)
+    state, enough = shrink(case.settings, case.free), fewest([counts], probes, None, MISSED)
     while (settings := state.next_probe()) is not None:
         if session.gone:
             break
@@ -163,12 +170,6 @@ def _shrink(
     if again.failed and as_sure:
         return state, again
     return shrink(case.settings, ()), counts
-
-
-def _enough(counts: Counts, most: int) -> int:
-    """Probes after which a setting that fails as often as the bad server is hardly missed."""
-    passes = 1 - (counts.failed + 0.5) / (counts.asked + 1)
-    return min(most, max(1, ceil(log(MISSED) / log(passes))))
 
 
 def _launch(
@@ -193,12 +194,21 @@ def _launch(
 
 
 def _priced(search: Search, memory: Memory, case: Case) -> Search:
-    """Price the launches to come by those of this search."""
+    """Price the launches to come by those of this search, and ask less where probes are dear."""
+    search = replace(search, options=_options(search, memory, case))
     if case.minutes is not None:
         return search
-    probes = memory.probe_minutes * case.options.probes
-    now = max(memory.launch_minutes + probes, 1e-3)
+    now = max(memory.launch_minutes + memory.probe_minutes * search.options.probes, 1e-3)
     return replace(search, minutes=search.minutes * (now / float(search.minutes.min())))
+
+
+def _options(search: Search, memory: Memory, case: Case) -> Options:
+    most = case.options.probes
+    if not case.thrifty or memory.probe_minutes * most <= DEAR * memory.launch_minutes:
+        return case.options
+    failing = [tried.counts for tried in search.tried if tried.counts.failed]
+    probes = fewest(failing, most, case.options.probe_error, MISSED_WHEN_DEAR)
+    return msgspec.structs.replace(case.options, probes=probes)
 
 
 def _judged(
@@ -325,7 +335,7 @@ def _finding(
         smallest_failing=tuple(smallest_failing(search.tried)),
         largest_passing=tuple(largest_passing(search.tried)),
         probe=case.probe,
-        probes=case.options.probes,
+        probes=search.options.probes,
         bad_server=counts,
         flaky=flaky,
         differs_by_launch=answer.differs,

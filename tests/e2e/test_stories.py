@@ -222,7 +222,7 @@ def test_a_fault_under_a_probe_that_passes_half_the_time_is_told_or_left_open(
     found = json.loads(done.stdout)
     assert done.returncode == (0 if found["conclusive"] else 5), done.stderr
     assert not found["conclusive"] or set(found["causes"]) == {"topk", "fault"}
-    assert found["bad_server"]["asked"] == found["probes"] == 8
+    assert found["bad_server"]["asked"] == 8
 
 
 def test_a_tree_that_accepts_more_and_is_not_faster_loses_it_in_longer_steps(

@@ -311,3 +311,21 @@ def test_a_journal_of_the_form_without_launches_is_still_read(tmp_path: Path) ->
 
     assert again.causes == found.causes
     assert len(lab.launched) <= 1  # the second look at one configuration is a launch of its own
+
+
+def test_probes_that_take_longer_than_launches_are_asked_less_where_all_fail(
+    tmp_path: Path,
+) -> None:
+    case = Lab("code").case()
+    journal = Path(finding(list(isolate(case, tmp_path))).journal)
+    lines = [json.loads(line) for line in journal.read_text().splitlines()]
+    for line in lines:
+        line["answer"] |= {"minutes": 1.0, "launch_minutes": 0.01}
+    journal.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    events = list(isolate(replace(case, thrifty=True), tmp_path))
+
+    passed = [e for e in events if isinstance(e, Judged) and e.verdict == "passes"]
+    assert finding(events).causes == {"code": ("old", "new")}
+    assert finding(events).bad_server == Counts(asked=8, failed=8)
+    assert {judged.counts.asked for judged in passed} == {3}

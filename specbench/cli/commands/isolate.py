@@ -25,7 +25,10 @@ def isolate(
     launch_minutes: Annotated[
         float | None, typer.Option(min=0.001, help="Cost of a launch, if no recording tells.")
     ] = None,
-    probes: Annotated[int, typer.Option(min=1, help="Probes a launch; it passes if all do.")] = 8,
+    probes: Annotated[
+        int | None,
+        typer.Option(min=1, help="Probes a launch; it passes if all do. 8, fewer where dear."),
+    ] = None,
     probe_error: Annotated[
         float | None,
         typer.Option(
