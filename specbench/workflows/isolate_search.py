@@ -41,7 +41,7 @@ MOST_UNDECIDED = 2
 BAD_LAUNCHES = 2
 """The bad server is refused when it passed in so many launches."""
 
-MISSED = 0.1
+MISSED = 0.05
 """A cheaper probe counts as passing when a failing one would be missed so rarely."""
 
 DEAR = 2.0
