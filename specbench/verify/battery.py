@@ -84,8 +84,9 @@ def open_session(client: Client, server: Server, options: VerifyOptions) -> Sess
         Refused: the server does not tokenise.
 
     """
-    prompts = load_prompts(client.tokenise, server.context, max(options.plan.long, 1))
-    return Session(client, server, prompts, options.plan, options.seed, own=options.own)
+    budget = options.plan.at(server.level)
+    prompts = load_prompts(client.tokenise, server.context, max(budget.long, 1))
+    return Session(client, server, prompts, budget, options.seed, own=options.own)
 
 
 def run_battery(

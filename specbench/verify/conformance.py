@@ -17,7 +17,7 @@ from specbench.verify.statistics.tokens import Ints, ScoredTokens
 from specbench.verify.wire import Ask, Completion
 
 _LENGTHS = (1, 2, 3, 5, 7, 8, 13, 17, 31)
-_PENALTY = 2.0
+PENALTY = 2.0
 _SPECIAL = re.compile(r"<[^<>]*>")
 _BIAS = 200.0
 
@@ -89,7 +89,7 @@ def run_penalties(session: Session) -> Evidence | None:
         Ask(
             ids=ids,
             max_tokens=min(session.budget.length, 48),
-            frequency_penalty=_PENALTY,
+            frequency_penalty=PENALTY,
             ignore_eos=True,
             stream=True,
         )
@@ -97,9 +97,9 @@ def run_penalties(session: Session) -> Evidence | None:
     ]
     tokens, _ = session.ask_and_score(asks)
     soft, verified = session.margins.soft, tokens.position > 0
-    exact, stale = penalised_regret(tokens, _PENALTY, _round_starts(tokens))
+    exact, stale = penalised_regret(tokens, PENALTY, _round_starts(tokens))
     known = session.server.speculative and session.server.quirks.penalty_gap != ""
-    late = last_tokens_regret(tokens, _PENALTY) if known else np.full(len(tokens), np.inf)
+    late = last_tokens_regret(tokens, PENALTY) if known else np.full(len(tokens), np.inf)
     doubtful = int(((exact > soft) & verified).sum())
     unexplained = int(((exact > soft) & (np.minimum(stale, late) > soft) & verified).sum())
     ignored = doubtful > 0 and float(tokens.regret[verified].max(initial=0.0)) <= soft
