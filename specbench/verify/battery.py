@@ -12,7 +12,6 @@ from specbench.model.verdict import VerdictDocument
 from specbench.verify import determinism
 from specbench.verify.client import Client, Refused
 from specbench.verify.conclusion import Conclusion, conclude, without_battery
-from specbench.verify.conformance import integrity
 from specbench.verify.events import (
     StageFinished,
     StageStarted,
@@ -21,8 +20,9 @@ from specbench.verify.events import (
     VerifyNotice,
 )
 from specbench.verify.handshake import Server, identity, shake_hands
+from specbench.verify.levels import LEVELS, costs
 from specbench.verify.options import VerifyOptions
-from specbench.verify.plan import Samples, Stage, stages
+from specbench.verify.plan import Samples, stages
 from specbench.verify.prompts import load_prompts
 from specbench.verify.reference import (
     Reference,
@@ -31,6 +31,7 @@ from specbench.verify.reference import (
     warnings,
 )
 from specbench.verify.session import Session, refusal
+from specbench.verify.stage import Stage
 from specbench.verify.statistics.coverage import lacking, measure
 from specbench.verify.statistics.evidence import Evidence
 from specbench.verify.statistics.logprob_gap import margins_from_control
@@ -158,7 +159,7 @@ def _damned(
     yield from _ask_again(session, newest, share, bar)
     done[-1:] = newest
     found = any(judge(e, share, bar, rates).verdict == "violated" and not e.gap for _, e in newest)
-    return found or bool(integrity(session))
+    return found or bool(session.integrity())
 
 
 def _confirm(session: Session, done: list[tuple[Stage, Evidence]]) -> Iterator[VerifyEvent]:
@@ -282,7 +283,8 @@ def nothing_to_test(server: Server, options: VerifyOptions) -> tuple[str, str] |
     """Return (verdict, reason) where the battery would be pointless."""
     if "ids" not in server.abilities:
         return "inconclusive", (
-            "the server does not say token ids, and text cannot be scored exactly"
+            "the server gives no token ids, so no context can be asked for again; another of its "
+            "endpoints may"
         )
     if server.speculative is False:
         return "inconclusive", "speculation is off: nothing to verify"
@@ -324,17 +326,27 @@ def _notices(session: Session, asked: int, reference: Reference | None) -> Itera
         yield VerifyNotice(
             text=f"the server runs at most {server.running_cap} requests at a time: that is tested"
         )
-    if "score" not in server.abilities:
-        yield VerifyNotice(
-            text="no prompt log-probabilities: greedy output is probed token by token"
-        )
-    if "flush" not in server.abilities and not server.quirks.scores_afresh:
+    yield VerifyNotice(text=_first_words(session))
+    for text in costs(server.abilities):
+        yield VerifyNotice(text=text)
+    scored = "score" in server.abilities
+    if scored and "flush" not in server.abilities and not server.quirks.scores_afresh:
         yield VerifyNotice(text="the prefix cache cannot be emptied: scoring may reuse KV")
     if reference is None:
         yield VerifyNotice(text="no reference: lossless relative to this server's own prefill")
     else:
         for text in warnings(session, reference):
             yield VerifyNotice(text=f"reference: {text}")
+
+
+def _first_words(session: Session) -> str:
+    """Say what was found and what is to come, before anything is spent on it."""
+    server = session.server
+    method = server.algorithm or ("speculative" if server.speculative else "not said")
+    return (
+        f"algorithm {method}; evidence by {server.level.replace('_', ' ')}: "
+        f"{LEVELS[server.level]}; at most {session.budget.limit} tokens"
+    )
 
 
 def _finished(session: Session, name: str, evidence: Evidence | None) -> StageFinished:

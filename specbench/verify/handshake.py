@@ -3,36 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 from specbench.backends.backend import Quirks
 from specbench.backends.products import backend_for
 from specbench.verify.client import Client, Refused
+from specbench.verify.levels import Level, level_of
 from specbench.verify.wire import Ask
 
 RANKS = 20
-Level = Literal["scores", "one_token_scores", "draws", "text"]
 # A vocabulary bound that no model exceeds today; a larger one only weakens one bet.
 VOCAB_BOUND = 2**18
 LEAST_CONTEXT = 4096
 """Tokens that a server is taken to hold which does not say."""
-ABILITIES = {
-    "ids": "token ids of prompts and of answers",
-    "tokenise": "the ids of a text",
-    "score": "log-probabilities of a prompt",
-    "next_scores": "the likeliest next tokens of a one-token request",
-    "logprobs": "log-probabilities of generated tokens",
-    "logit_bias": "a bias on chosen tokens",
-    "n": "several completions a request",
-    "flush": "an empty prefix cache on demand",
-}
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
     """Facts of the handshake. `speculative` None: the server does not say.
 
-    `abilities` is a subset of ABILITIES: each was tried, none is assumed;
+    `abilities` is a subset of `levels.ABILITIES`: each was tried, none is assumed;
     `identity` changes when the process is another one; `simulated` is how the server says that its
     acceptance is an input, empty where it does not.
     """
@@ -58,11 +48,7 @@ class Server:
     @property
     def level(self) -> Level:
         """How strong the evidence can be that this server lets anybody gather."""
-        if "ids" not in self.abilities:
-            return "text"
-        if "score" in self.abilities:
-            return "scores"
-        return "one_token_scores" if "next_scores" in self.abilities else "draws"
+        return level_of(self.abilities)
 
 
 def shake_hands(client: Client) -> Server:

@@ -49,6 +49,46 @@ class DrawSizes:
     again: int = 1
 
 
+QUICK_DRAWS = DrawSizes(limit=20_000, t_eff_pct=20.0, excess_greedy_pct=20.0, garbage_pct=0.5)
+DEFAULT_DRAWS = DrawSizes(
+    limit=120_000,
+    t_eff_pct=8.0,
+    excess_greedy_pct=8.0,
+    garbage_pct=0.15,
+    alone=16,
+    batched=48,
+    kernel=24,
+    long=4,
+    turns=8,
+    mixed=8,
+    soak=16,
+    penalties=8,
+    one=(48, 48, 48, 48),
+    hot=(48, 48),
+    warm=(48, 48, 48),
+    filtered=64,
+    again=2,
+)
+DEEP_DRAWS = replace(
+    DEFAULT_DRAWS,
+    limit=480_000,
+    t_eff_pct=4.0,
+    excess_greedy_pct=5.0,
+    garbage_pct=0.05,
+    alone=48,
+    batched=128,
+    kernel=64,
+    turns=16,
+    mixed=24,
+    soak=48,
+    nodes=48,
+    one=(96, 96, 96, 96),
+    hot=(96, 96),
+    warm=(96, 96, 96),
+    filtered=128,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Budget:
     """Sizes of the stages. Tokens are generated ones; scoring is prefill and counted apart.
@@ -107,45 +147,6 @@ class Budget:
             composed=max(self.composed, 10) if own.top_k and own.top_p < 1 else self.composed,
         )
 
-
-QUICK_DRAWS = DrawSizes(limit=20_000, t_eff_pct=20.0, excess_greedy_pct=20.0, garbage_pct=0.5)
-DEFAULT_DRAWS = DrawSizes(
-    limit=120_000,
-    t_eff_pct=8.0,
-    excess_greedy_pct=8.0,
-    garbage_pct=0.15,
-    alone=16,
-    batched=48,
-    kernel=24,
-    long=4,
-    turns=8,
-    mixed=8,
-    soak=16,
-    penalties=8,
-    one=(48, 48, 48, 48),
-    hot=(48, 48),
-    warm=(48, 48, 48),
-    filtered=64,
-    again=2,
-)
-DEEP_DRAWS = replace(
-    DEFAULT_DRAWS,
-    limit=480_000,
-    t_eff_pct=4.0,
-    excess_greedy_pct=5.0,
-    garbage_pct=0.05,
-    alone=48,
-    batched=128,
-    kernel=64,
-    turns=16,
-    mixed=24,
-    soak=48,
-    nodes=48,
-    one=(96, 96, 96, 96),
-    hot=(96, 96),
-    warm=(96, 96, 96),
-    filtered=128,
-)
 
 BUDGETS: dict[BudgetName, Budget] = {
     "quick": Budget(

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from specbench.model.verdict import Witness
+from specbench.model.verdict import IntegrityFinding, Witness
 from specbench.verify.client import Client, Refused
 from specbench.verify.concurrency_watch import Watch
 from specbench.verify.handshake import RANKS, Server
 from specbench.verify.options import Budget
 from specbench.verify.prompts import Prompts
 from specbench.verify.statistics.counters import RequestCounters
+from specbench.verify.statistics.integrity import Kind, findings
 from specbench.verify.statistics.logprob_gap import Margins
 from specbench.verify.statistics.shaping import Filters
 from specbench.verify.statistics.tokens import Floats, Ints, ScoredTokens, concatenate, empty
@@ -45,7 +46,7 @@ class Session:
     stop_ids: set[int] = field(default_factory=set)
     greedy_counters: list[RequestCounters] = field(default_factory=list)
     sampled_counters: list[RequestCounters] = field(default_factory=list)
-    oddities: dict[str, int] = field(default_factory=dict)
+    oddities: dict[tuple[Kind, str], int] = field(default_factory=dict)
     not_tested: list[str] = field(default_factory=list)
     greedy: list[ScoredTokens] = field(default_factory=list)
     sampled: list[ScoredTokens] = field(default_factory=list)
@@ -100,9 +101,13 @@ class Session:
         if "flush" in self.server.abilities:
             self.client.flush()
 
-    def odd(self, what: str) -> None:
+    def odd(self, kind: Kind, what: str) -> None:
         """Count one occurrence of something that does not add up."""
-        self.oddities[what] = self.oddities.get(what, 0) + 1
+        self.oddities[kind, what] = self.oddities.get((kind, what), 0) + 1
+
+    def integrity(self) -> list[IntegrityFinding]:
+        """Return everything that does not add up, whatever the verdict."""
+        return findings([*self.greedy_counters, *self.sampled_counters], self.oddities)
 
     def ask_and_score(
         self, asks: Sequence[Ask], concurrency: int | None = None
@@ -181,7 +186,7 @@ class Session:
         if part.finish == "stop" and part.matched is not None:
             self.stop_ids.add(part.matched)
         if not ask.ignore_eos and any(t in self.stop_ids for t in part.ids[:-1]):
-            self.odd("tokens follow a stop token")
+            self.odd("stop", "tokens follow a stop token")
 
 
 def table(score: Scored, part: Completion, index: int) -> ScoredTokens:

@@ -9,8 +9,9 @@ async def tokenize(backend: Backend, exchange: Exchange) -> None:
     """Serve `/tokenize`: the ids of a prompt, or a list of ids for a list of prompts."""
     prompt = read_json(await exchange.body()).get("prompt")
     if isinstance(prompt, list):
-        tokens = [backend.reader.encode(text) for text in typed(prompt, list[str], "prompt")]
-        count: int | list[int] = [len(ids) for ids in tokens]
+        many = [backend.reader.encode(text) for text in typed(prompt, list[str], "prompt")]
+        tokens: list[int] | list[list[int]] = many
+        count: int | list[int] = [len(ids) for ids in many]
     else:
         tokens = backend.reader.encode(typed(prompt, str, "prompt"))
         count = len(tokens)

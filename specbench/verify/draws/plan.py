@@ -94,7 +94,7 @@ def _sampled(book: Book, filters: Filters, waves: Sequence[int]) -> Stage:
         return run_sampled(book, filters, waves)
 
     def again() -> Evidence | None:
-        return run_sampled(book, filters, waves[:1] * book.session.budget.draws.again)
+        return run_sampled(book, filters, list(waves[:1]) * book.session.budget.draws.again)
 
     return Stage(f"sampled {label(filters)}", run, again, 0, top_k=bool(filters.top_k))
 

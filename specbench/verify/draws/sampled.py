@@ -146,10 +146,10 @@ def _examine(book: Book, drawn: Drawn, filters: Filters, looks: int) -> Evidence
     noise = book.allowance(filters.temperature)
     margins, slack = book.session.budget.margins, _slack(filters)
     heat = _temperature(exchange.tilt(at, noise), margins.level)
-    greedy = exchange.favourite(at, noise).size(margins.level)
+    share, width = exchange.favourite(at, noise).size(margins.level)
     effects = (
         _effect("t_eff_pct", *heat, slack * margins.t_eff_pct),
-        _effect("excess_greedy_pct", *(100 * x for x in greedy), slack * margins.excess_greedy_pct),
+        _effect("excess_greedy_pct", 100 * share, 100 * width, slack * margins.excess_greedy_pct),
     )
     tests, seen, doubt = _tests(book, drawn, (at, after), filters, noise)
     seen |= {
