@@ -20,7 +20,7 @@ from specbench.verify.events import (
     VerifyNotice,
 )
 from specbench.verify.handshake import Server, identity, shake_hands
-from specbench.verify.levels import LEVELS, costs
+from specbench.verify.levels import LEVELS, Level, costs
 from specbench.verify.options import VerifyOptions
 from specbench.verify.plan import Samples, stages
 from specbench.verify.prompts import load_prompts
@@ -78,14 +78,18 @@ def verdict_of(url: str, options: VerifyOptions) -> VerdictDocument:
     raise AssertionError("a verification always ends with a verdict")
 
 
-def open_session(client: Client, server: Server, options: VerifyOptions) -> Session:
-    """Tokenise the prompts and gather what the stages share.
+def open_session(
+    client: Client, server: Server, options: VerifyOptions, level: Level = "scores"
+) -> Session:
+    """Tokenise the prompts and gather what the stages share; `level` decides the sizes.
+
+    Outputs that are recorded to be scored later have the sizes of full scores.
 
     Raises:
         Refused: the server does not tokenise.
 
     """
-    budget = options.plan.at(server.level)
+    budget = options.plan.at(level)
     prompts = load_prompts(client.tokenise, server.context, max(budget.long, 1))
     return Session(client, server, prompts, budget, options.seed, own=options.own)
 
@@ -103,7 +107,7 @@ def run_battery(
     if server.running_cap:
         # No batch is ever larger there, so nothing above the cap needs a test.
         client.concurrency = min(client.concurrency, server.running_cap)
-    session = open_session(client, server, options)
+    session = open_session(client, server, options, server.level)
     yield from _notices(session, options.concurrency, reference)
     conclusion = Conclusion(session, options, reference)
     if reference is not None:

@@ -37,7 +37,7 @@ def run_penalties(book: Book) -> Evidence | None:
     session.flush()
     wrong, n = _contradicted(book, asks, answers)
     stale = _explained(book, wrong)
-    plain = _as_if_none(book, wrong)
+    plain = not stale and _as_if_none(book, wrong)
     fails = f"{len(wrong)} of {n} tokens contradict the penalty" if wrong else ""
     if wrong and plain:
         fails += ", as if none were applied"
@@ -50,7 +50,7 @@ def run_penalties(book: Book) -> Evidence | None:
         concurrency=session.abreast(len(asks)),
         temperature=0.0,
         fails=fails,
-        gap=PENALTY_GAP if known and wrong and stale and not plain else "",
+        gap=PENALTY_GAP if known and wrong and stale else "",
     )
 
 
