@@ -136,7 +136,7 @@ class EngineClient:
             logit_bias=dict(ask.logit_bias),
             ignore_eos=ask.ignore_eos,
         )
-        wish = LogprobWish() if ask.logprobs else None
+        wish = LogprobWish(top_n=ask.top) if ask.logprobs else None
         return Sequence(f"r{self.spent.requests}", list(ask.ids), params, wish)
 
     def _reuse_prefix(self, sequence: Sequence) -> None:
@@ -184,4 +184,6 @@ class EngineClient:
             rounds=tuple(rounds) if ask.stream else (),
             counters=counters,
             cached_tokens=s.cached_tokens,
+            top_ids=tuple(tuple(t for _, t in e.top) for e in s.output_logprobs),
+            top_logp=tuple(tuple(lp for lp, _ in e.top) for e in s.output_logprobs),
         )

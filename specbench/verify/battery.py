@@ -21,6 +21,7 @@ from specbench.verify.events import (
 )
 from specbench.verify.handshake import Server, identity, shake_hands
 from specbench.verify.levels import LEVELS, Level, costs
+from specbench.verify.one_token import OneTokenScores
 from specbench.verify.options import VerifyOptions
 from specbench.verify.plan import Samples, stages
 from specbench.verify.prompts import load_prompts
@@ -91,7 +92,8 @@ def open_session(
     """
     budget = options.plan.at(level)
     prompts = load_prompts(client.tokenise, server.context, max(budget.long, 1))
-    return Session(client, server, prompts, budget, options.seed, own=options.own)
+    scorer = OneTokenScores(client) if level == "one_token_scores" else None
+    return Session(client, server, prompts, budget, options.seed, own=options.own, scorer=scorer)
 
 
 def run_battery(
@@ -208,7 +210,8 @@ def _refine(session: Session, done: list[tuple[Stage, Evidence]]) -> Iterator[Ve
 def _determinism(session: Session, conclusion: Conclusion) -> Iterator[VerifyEvent]:
     """Say whether greedy output repeats itself, with what the budget has left."""
     name = "determinism at temperature 0"
-    if "score" not in session.server.abilities or session.left < determinism.cost(session):
+    scored = session.server.abilities & {"score", "next_scores"}
+    if not scored or session.left < determinism.cost(session):
         session.not_tested.append(f"{name}: no prompt log-probabilities, or the budget was spent")
         return
     yield StageStarted(stage=name)
@@ -229,7 +232,7 @@ def _determinism(session: Session, conclusion: Conclusion) -> Iterator[VerifyEve
 
 
 def _attempt(session: Session, stage: Stage) -> Evidence | None:
-    if session.left < stage.cost:
+    if session.left < stage.cost * session.price:
         session.not_tested.append(f"{stage.name}: the budget was spent")
         return None
     before = len(session.watch.loads)

@@ -98,10 +98,13 @@ def _try_abilities(client: Client, server: Server) -> Server:
         ids = client.tokenise("The quick brown fox jumps over the lazy dog.")
     except Refused:
         return server
-    found.add("ids")
+    found |= {"ids", "tokenise"}
     if _can_score(client, ids):
         found.add("score")
     plain = Ask(ids=ids, max_tokens=2)
+    likeliest = replace(plain, max_tokens=1, logprobs=True, top=RANKS)
+    if _works(client, likeliest, lambda c: len(c[0].top_ids) == 1 and len(c[0].top_ids[0]) > 1):
+        found.add("next_scores")
     if _works(client, replace(plain, logprobs=True), lambda c: len(c[0].logp) == len(c[0].ids)):
         found.add("logprobs")
     if _works(client, replace(plain, n=2, temperature=1.0), lambda c: len(c) == 2):

@@ -49,6 +49,7 @@ class DrawSizes:
     again: int = 1
 
 
+_SMALL = 50_000
 QUICK_DRAWS = DrawSizes(limit=20_000, t_eff_pct=20.0, excess_greedy_pct=20.0, garbage_pct=0.5)
 DEFAULT_DRAWS = DrawSizes(
     limit=120_000,
@@ -126,12 +127,39 @@ class Budget:
 
     def at(self, level: str) -> Budget:
         """Return the budget of a level of evidence: its limit, and margins that it can reach."""
+        if level == "one_token_scores":
+            return self._halved()
         if level != "draws":
             return self
         sizes = self.draws
         margins = SampledMargins(sizes.t_eff_pct, sizes.excess_greedy_pct, sizes.garbage_pct)
         extra = self.limit - self.base if self.base else 0
         return replace(self, limit=sizes.limit + extra, margins=margins, length=sizes.length)
+
+    def _halved(self) -> Budget:
+        """Return sizes for scores that cost a request each; margins that these still reach."""
+        margins = self.margins
+        quick = self.limit < _SMALL
+        return replace(
+            self,
+            limit=self.limit + 7_000 if quick else self.limit,
+            margins=replace(
+                margins,
+                t_eff_pct=1.4 * margins.t_eff_pct,
+                excess_greedy_pct=1.5 * margins.excess_greedy_pct,
+                garbage_pct=2 * margins.garbage_pct,
+            ),
+            soft_pct=2 * self.soft_pct,
+            sampled=tuple((filters, n * 2 // 3) for filters, n in self.sampled),
+            length=min(self.length, 64),
+            alone=-(-self.alone // 2),
+            batched=max(self.batched // 2, 16),
+            kernel=-(-self.kernel // 2),
+            mixed=self.mixed // 2,
+            soak=self.soak // 2,
+            logprobs=-(-self.logprobs // 2),
+            frozen=(self.frozen[0], self.frozen[1] * 3 // 4),
+        )
 
     def with_own(self, own: Filters) -> Budget:
         """Return the budget with one more sampled configuration, and the tokens that it needs."""

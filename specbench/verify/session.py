@@ -64,6 +64,11 @@ class Session:
         return self.budget.limit - self.client.spent.generated
 
     @property
+    def price(self) -> int:
+        """How many generated tokens one judged token costs: two where scoring it is a request."""
+        return 2 if self.server.level == "one_token_scores" else 1
+
+    @property
     def progress(self) -> tuple[int, int]:
         """Tokens so far and at most: of the budget, or of the recording that is played back."""
         if self.to_replay:
@@ -137,6 +142,10 @@ class Session:
         ]
         return concatenate(tables) if tables else empty(RANKS)
 
+    def score_one(self, ids: tuple[int, ...], start: int) -> Scored:
+        """Score one sequence afresh, in the way of this session."""
+        return (self.scorer or self.client.score_all)([(ids, start)], RANKS)[0]
+
     def contradiction(
         self, pair: tuple[Ask, Completion], position: int, hard: float, stage: str
     ) -> Witness | None:
@@ -149,7 +158,7 @@ class Session:
         ask, part = pair
         emitted = _emitted(part)
         context, token = (*ask.ids, *emitted[:position]), emitted[position]
-        again = self.client.score((*context, token), len(context), RANKS)
+        again = self.score_one((*context, token), len(context))
         margin = again.top_logp[0][0] - again.logp[0]
         probe = Ask(ids=context, max_tokens=1, ignore_eos=True)
         (single,) = self.client.generate(probe)

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from specbench.verify.draws.book import Book, Ids
 from specbench.verify.draws.sampled import Drawn, draw_wave
-from specbench.verify.filters import MIN_P_GAPS
 from specbench.verify.statistics import exchange
 from specbench.verify.statistics.evidence import Evidence
 from specbench.verify.statistics.exchange import Stratum
@@ -90,7 +89,7 @@ def _evidence(
         note=f"{len(known)} contexts, {100 * mass:.0f} % of their mass clear of the edges; {said}",
         seen={"forbidden tokens": said} | dict.fromkeys(tests.keys() - {"forbidden tokens"}, ""),
     )
-    gap = MIN_P_GAPS.get(book.session.server.dialect, "") if filters.min_p else ""
+    gap = book.session.server.quirks.min_p_gap if filters.min_p else ""
     return replace(found, gap=gap if verified and book.session.server.speculative else "")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from specbench.verify.conformance import PENALTY, PENALTY_GAP
+from specbench.verify.conformance import PENALTY
 from specbench.verify.draws.book import Book, Ids
 from specbench.verify.statistics.evidence import Evidence
 from specbench.verify.wire import Ask, Completion
@@ -41,7 +41,7 @@ def run_penalties(book: Book) -> Evidence | None:
     fails = f"{len(wrong)} of {n} tokens contradict the penalty" if wrong else ""
     if wrong and plain:
         fails += ", as if none were applied"
-    known = session.server.dialect == "sglang" and session.server.speculative
+    known = session.server.quirks.penalty_gap if session.server.speculative else ""
     return Evidence(
         name="frequency penalty",
         stage="penalty",
@@ -50,7 +50,7 @@ def run_penalties(book: Book) -> Evidence | None:
         concurrency=session.abreast(len(asks)),
         temperature=0.0,
         fails=fails,
-        gap=PENALTY_GAP if known and wrong and stale else "",
+        gap=known if wrong and stale else "",
     )
 
 
