@@ -19,7 +19,7 @@ from specbench.engine.sampling import SamplingParams
 from specbench.engine.sequence import KvCache, LogprobWish, Sequence
 from specbench.engine.speculation import SpeculationConfig
 from specbench.model.facts import ServerFacts
-from specbench.verify.client import Spent
+from specbench.verify.client import Refused, Spent
 from specbench.verify.statistics.counters import RequestCounters
 from specbench.verify.wire import Ask, Completion, Scored
 
@@ -31,6 +31,7 @@ class EngineClient:
     faults: tuple[str, ...] = ()
     noise_sd: float = 0.0
     seed: int = 0
+    lacks: frozenset[str] = frozenset()
     concurrency: int = 16
     url: str = "http://in-process"
     backend: Backend = field(default_factory=lambda: backend_for("sglang"))
@@ -79,6 +80,10 @@ class EngineClient:
     def generate_all(
         self, asks: Many[Ask], concurrency: int | None = None
     ) -> list[list[Completion]]:
+        for ask in asks:
+            for name, used in (("logprobs", ask.logprobs), ("logit_bias", ask.logit_bias)):
+                if used and name in self.lacks:
+                    raise Refused(400, f"no {name}")
         waiting = [(i, self._sequence(ask)) for i, ask in enumerate(asks) for _ in range(ask.n)]
         waiting.reverse()
         limit = concurrency or self.concurrency
@@ -106,6 +111,8 @@ class EngineClient:
         return finished
 
     def score(self, ids: Many[int], start: int, top: int) -> Scored:
+        if self.lacks & {"logprobs", "prompt_logprobs"}:
+            raise Refused(400, "no log-probabilities of prompts")
         entries = self.decoder.score(list(ids), start, top_n=top)[-(len(ids) - start) :]
         self.spent.scored += len(entries)
         return Scored(
@@ -129,7 +136,7 @@ class EngineClient:
             logit_bias=dict(ask.logit_bias),
             ignore_eos=ask.ignore_eos,
         )
-        wish = LogprobWish() if ask.logprobs else None
+        wish = LogprobWish(top_n=ask.top) if ask.logprobs else None
         return Sequence(f"r{self.spent.requests}", list(ask.ids), params, wish)
 
     def _reuse_prefix(self, sequence: Sequence) -> None:
@@ -177,4 +184,6 @@ class EngineClient:
             rounds=tuple(rounds) if ask.stream else (),
             counters=counters,
             cached_tokens=s.cached_tokens,
+            top_ids=tuple(tuple(t for _, t in e.top) for e in s.output_logprobs),
+            top_logp=tuple(tuple(lp for lp, _ in e.top) for e in s.output_logprobs),
         )

@@ -53,7 +53,8 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """One generation request, complete.
 
     `rid` names it to the server, `salt` keeps its prefix apart from others'. `ids` wants the token
-    ids of the output, `logprobs` their log-probabilities; `bias` adds to logits by token id.
+    ids of the output, `logprobs` their log-probabilities, `top` those of the
+    likeliest tokens beside each; `bias` adds to logits by token id.
     """
 
     prompt: Prompt
@@ -65,6 +66,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     stream: bool = True
     ids: bool = False
     logprobs: bool = False
+    top: int = 0
     n: int = 1
     bias: tuple[tuple[int, float], ...] = ()
 

@@ -14,7 +14,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     `rounds` are tokens a stream event (empty without streaming). `matched` is the stop token that
     ended it, where the server says so and leaves it out of `ids`; `logp` the reported
-    log-probabilities of `ids` (empty where not asked for), `pieces` the text of each token.
+    log-probabilities of `ids` (empty where not asked for), `pieces` the text of each token;
+    `top_ids` and `top_logp` the likeliest tokens at each place, where these were asked for.
     """
 
     record: RequestRecord
@@ -24,6 +25,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     logp: tuple[float, ...] = ()
     pieces: tuple[str, ...] = ()
     rounds: tuple[int, ...] = ()
+    top_ids: tuple[tuple[int, ...], ...] = ()
+    top_logp: tuple[tuple[float, ...], ...] = ()
 
 
 class Scored(msgspec.Struct, frozen=True, kw_only=True):

@@ -93,6 +93,8 @@ class IntegrityFinding(msgspec.Struct, frozen=True, kw_only=True):
 class VerdictDocument(msgspec.Struct, frozen=True, kw_only=True):
     """The whole answer of `verify`, as written to verdicts/*.json.
 
+    `evidence` is the level of evidence (`scores`, `one_token_scores`, `draws` or `text`), `costs`
+    what each missing ability of the server costs;
     `reason` is the verdict's ground in one sentence; `needed` holds `tokens` and `minutes` still
     missing for a decision; `stats` what was spent (tokens generated and scored, seconds, seed).
     `findings` is the whole in Markdown, for people; `notes` are those of its lines that no other
@@ -111,6 +113,8 @@ class VerdictDocument(msgspec.Struct, frozen=True, kw_only=True):
     findings: str = ""
     notes: list[str] = []
     reason: str = ""
+    evidence: str = ""
+    costs: list[str] = []
     stats: dict[str, Any] = {}
     server: dict[str, Any] = {}
     reference: dict[str, Any] = {}

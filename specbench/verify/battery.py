@@ -12,7 +12,6 @@ from specbench.model.verdict import VerdictDocument
 from specbench.verify import determinism
 from specbench.verify.client import Client, Refused
 from specbench.verify.conclusion import Conclusion, conclude, without_battery
-from specbench.verify.conformance import integrity
 from specbench.verify.events import (
     StageFinished,
     StageStarted,
@@ -21,8 +20,10 @@ from specbench.verify.events import (
     VerifyNotice,
 )
 from specbench.verify.handshake import Server, identity, shake_hands
+from specbench.verify.levels import LEVELS, Level, costs
+from specbench.verify.one_token import OneTokenScores
 from specbench.verify.options import VerifyOptions
-from specbench.verify.plan import Samples, Stage, stages
+from specbench.verify.plan import Samples, stages
 from specbench.verify.prompts import load_prompts
 from specbench.verify.reference import (
     Reference,
@@ -31,6 +32,7 @@ from specbench.verify.reference import (
     warnings,
 )
 from specbench.verify.session import Session, refusal
+from specbench.verify.stage import Stage
 from specbench.verify.statistics.coverage import lacking, measure
 from specbench.verify.statistics.evidence import Evidence
 from specbench.verify.statistics.logprob_gap import margins_from_control
@@ -77,15 +79,21 @@ def verdict_of(url: str, options: VerifyOptions) -> VerdictDocument:
     raise AssertionError("a verification always ends with a verdict")
 
 
-def open_session(client: Client, server: Server, options: VerifyOptions) -> Session:
-    """Tokenise the prompts and gather what the stages share.
+def open_session(
+    client: Client, server: Server, options: VerifyOptions, level: Level = "scores"
+) -> Session:
+    """Tokenise the prompts and gather what the stages share; `level` decides the sizes.
+
+    Outputs that are recorded to be scored later have the sizes of full scores.
 
     Raises:
         Refused: the server does not tokenise.
 
     """
-    prompts = load_prompts(client.tokenise, server.context, max(options.plan.long, 1))
-    return Session(client, server, prompts, options.plan, options.seed, own=options.own)
+    budget = options.plan.at(level)
+    prompts = load_prompts(client.tokenise, server.context, max(budget.long, 1))
+    scorer = OneTokenScores(client) if level == "one_token_scores" else None
+    return Session(client, server, prompts, budget, options.seed, own=options.own, scorer=scorer)
 
 
 def run_battery(
@@ -101,7 +109,7 @@ def run_battery(
     if server.running_cap:
         # No batch is ever larger there, so nothing above the cap needs a test.
         client.concurrency = min(client.concurrency, server.running_cap)
-    session = open_session(client, server, options)
+    session = open_session(client, server, options, server.level)
     yield from _notices(session, options.concurrency, reference)
     conclusion = Conclusion(session, options, reference)
     if reference is not None:
@@ -157,7 +165,7 @@ def _damned(
     yield from _ask_again(session, newest, share, bar)
     done[-1:] = newest
     found = any(judge(e, share, bar, rates).verdict == "violated" and not e.gap for _, e in newest)
-    return found or bool(integrity(session))
+    return found or bool(session.integrity())
 
 
 def _confirm(session: Session, done: list[tuple[Stage, Evidence]]) -> Iterator[VerifyEvent]:
@@ -202,7 +210,8 @@ def _refine(session: Session, done: list[tuple[Stage, Evidence]]) -> Iterator[Ve
 def _determinism(session: Session, conclusion: Conclusion) -> Iterator[VerifyEvent]:
     """Say whether greedy output repeats itself, with what the budget has left."""
     name = "determinism at temperature 0"
-    if "score" not in session.server.abilities or session.left < determinism.cost(session):
+    scored = session.server.abilities & {"score", "next_scores"}
+    if not scored or session.left < determinism.cost(session):
         session.not_tested.append(f"{name}: no prompt log-probabilities, or the budget was spent")
         return
     yield StageStarted(stage=name)
@@ -223,7 +232,7 @@ def _determinism(session: Session, conclusion: Conclusion) -> Iterator[VerifyEve
 
 
 def _attempt(session: Session, stage: Stage) -> Evidence | None:
-    if session.left < stage.cost:
+    if session.left < stage.cost * session.price:
         session.not_tested.append(f"{stage.name}: the budget was spent")
         return None
     before = len(session.watch.loads)
@@ -281,7 +290,8 @@ def nothing_to_test(server: Server, options: VerifyOptions) -> tuple[str, str] |
     """Return (verdict, reason) where the battery would be pointless."""
     if "ids" not in server.abilities:
         return "inconclusive", (
-            "the server does not say token ids, and text cannot be scored exactly"
+            "the server gives no token ids, so no context can be asked for again; another of its "
+            "endpoints may"
         )
     if server.speculative is False:
         return "inconclusive", "speculation is off: nothing to verify"
@@ -323,17 +333,27 @@ def _notices(session: Session, asked: int, reference: Reference | None) -> Itera
         yield VerifyNotice(
             text=f"the server runs at most {server.running_cap} requests at a time: that is tested"
         )
-    if "score" not in server.abilities:
-        yield VerifyNotice(
-            text="no prompt log-probabilities: greedy output is probed token by token"
-        )
-    if "flush" not in server.abilities and not server.quirks.scores_afresh:
+    yield VerifyNotice(text=_first_words(session))
+    for text in costs(server.abilities):
+        yield VerifyNotice(text=text)
+    scored = "score" in server.abilities
+    if scored and "flush" not in server.abilities and not server.quirks.scores_afresh:
         yield VerifyNotice(text="the prefix cache cannot be emptied: scoring may reuse KV")
     if reference is None:
         yield VerifyNotice(text="no reference: lossless relative to this server's own prefill")
     else:
         for text in warnings(session, reference):
             yield VerifyNotice(text=f"reference: {text}")
+
+
+def _first_words(session: Session) -> str:
+    """Say what was found and what is to come, before anything is spent on it."""
+    server = session.server
+    method = server.algorithm or ("speculative" if server.speculative else "not said")
+    return (
+        f"algorithm {method}; evidence by {server.level.replace('_', ' ')}: "
+        f"{LEVELS[server.level]}; at most {session.budget.limit} tokens"
+    )
 
 
 def _finished(session: Session, name: str, evidence: Evidence | None) -> StageFinished:

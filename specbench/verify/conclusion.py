@@ -10,15 +10,16 @@ from typing import Any, Literal, cast
 import msgspec
 
 from specbench.model.verdict import Claim, Suspect, VerdictDocument, VerdictName
-from specbench.verify.conformance import integrity
 from specbench.verify.explain import write_findings
 from specbench.verify.handshake import Server
+from specbench.verify.levels import costs
 from specbench.verify.options import VerifyOptions
 from specbench.verify.reference import Reference
 from specbench.verify.session import Session
 from specbench.verify.statistics.counters import accept_len
 from specbench.verify.statistics.diagnosis import suspects
 from specbench.verify.statistics.evidence import Evidence
+from specbench.verify.statistics.integrity import contradicted
 from specbench.verify.statistics.verdict import (
     ErrorRates,
     judge,
@@ -52,7 +53,9 @@ def conclude(conclusion: Conclusion, seconds: float) -> VerdictDocument:
     session, evidences = conclusion.session, conclusion.evidences
     rates = ErrorRates()
     share, bar = rates.share(evidences), rates.bar(evidences)
-    claims = [judge(evidence, share, bar, rates) for evidence in evidences]
+    integrity = session.integrity()
+    judged = [judge(evidence, share, bar, rates) for evidence in evidences]
+    claims = contradicted(judged, integrity, session.client.spent.generated)
     essential = [*conclusion.essential, *_missing(evidences)]
     verdict, reason = overall(claims, essential)
     seen = resolution(evidences)
@@ -64,11 +67,16 @@ def conclude(conclusion: Conclusion, seconds: float) -> VerdictDocument:
         resolution=seen,
         claims=claims,
         witnesses=[w for e in evidences for w in e.witnesses],
-        integrity=integrity(session),
+        integrity=integrity,
         not_tested=[*(essential if verdict == "violated" else []), *_not_tested(conclusion)],
         needed=_needed(verdict, evidences, claims, session, seconds),
-        suspects=[*_upstream(session.server, claims), *suspects(evidences, claims)],
+        suspects=[
+            *_upstream(session.server, claims),
+            *suspects(evidences, claims[: len(evidences)]),
+        ],
         reason=reason,
+        evidence=session.server.level,
+        costs=costs(session.server.abilities),
         stats=_stats(conclusion, seconds),
         server=dict(session.server.facts),
         reference=_reference(conclusion),
@@ -87,6 +95,8 @@ def without_battery(server: Server, verdict: str, reason: str) -> VerdictDocumen
         verdict=name,
         reason=reason,
         not_tested=["everything: see the reason"],
+        evidence=server.level if server.abilities else "",
+        costs=costs(server.abilities) if server.abilities else [],
         server=dict(server.facts),
         specbench=__version__,
     )

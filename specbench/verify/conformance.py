@@ -7,17 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from specbench.model.verdict import IntegrityFinding, Witness
+from specbench.model.verdict import Witness
 from specbench.verify.session import Session
 from specbench.verify.statistics import prefill_gap
-from specbench.verify.statistics.counters import disagreements
 from specbench.verify.statistics.evidence import Evidence
 from specbench.verify.statistics.logprob_gap import last_tokens_regret, penalised_regret
 from specbench.verify.statistics.tokens import Ints, ScoredTokens
 from specbench.verify.wire import Ask, Completion
 
 _LENGTHS = (1, 2, 3, 5, 7, 8, 13, 17, 31)
-_PENALTY = 2.0
+PENALTY = 2.0
 _SPECIAL = re.compile(r"<[^<>]*>")
 _BIAS = 200.0
 
@@ -36,7 +35,7 @@ def run_lengths(session: Session) -> Evidence:
         if len(parts[0].ids) != ask.max_tokens
     ]
     if wrong:
-        session.odd(f"max_new_tokens is not obeyed ({', '.join(wrong)})")
+        session.odd("length", f"max_new_tokens is not obeyed ({', '.join(wrong)})")
     return Evidence(
         name="length limits",
         stage="stop",
@@ -89,7 +88,7 @@ def run_penalties(session: Session) -> Evidence | None:
         Ask(
             ids=ids,
             max_tokens=min(session.budget.length, 48),
-            frequency_penalty=_PENALTY,
+            frequency_penalty=PENALTY,
             ignore_eos=True,
             stream=True,
         )
@@ -97,9 +96,9 @@ def run_penalties(session: Session) -> Evidence | None:
     ]
     tokens, _ = session.ask_and_score(asks)
     soft, verified = session.margins.soft, tokens.position > 0
-    exact, stale = penalised_regret(tokens, _PENALTY, _round_starts(tokens))
+    exact, stale = penalised_regret(tokens, PENALTY, _round_starts(tokens))
     known = session.server.speculative and session.server.quirks.penalty_gap != ""
-    late = last_tokens_regret(tokens, _PENALTY) if known else np.full(len(tokens), np.inf)
+    late = last_tokens_regret(tokens, PENALTY) if known else np.full(len(tokens), np.inf)
     doubtful = int(((exact > soft) & verified).sum())
     unexplained = int(((exact > soft) & (np.minimum(stale, late) > soft) & verified).sum())
     ignored = doubtful > 0 and float(tokens.regret[verified].max(initial=0.0)) <= soft
@@ -147,20 +146,11 @@ def run_logprobs(session: Session) -> Evidence | None:
     found = prefill_gap.summarise(prefill_gap.gaps(verified))
     if prefill_gap.lies(found):
         session.odd(
+            "logprobs",
             "reported log-probabilities are not those of the emitted tokens "
-            f"(median gap {found.median:.2f}, 99 % {found.q99:.2f} nat)"
+            f"(median gap {found.median:.2f}, 99 % {found.q99:.2f} nat)",
         )
     return _gap_evidence(session, found)
-
-
-def integrity(session: Session) -> list[IntegrityFinding]:
-    """Return everything that does not add up, whatever the verdict."""
-    counters = [*session.greedy_counters, *session.sampled_counters]
-    found = [IntegrityFinding(name="counters", finding=text) for text in disagreements(counters)]
-    return found + [
-        IntegrityFinding(name="form", finding=f"{what} ({n} times)" if n > 1 else what)
-        for what, n in session.oddities.items()
-    ]
 
 
 def _gap_evidence(session: Session, found: prefill_gap.Gap) -> Evidence:
@@ -213,7 +203,7 @@ def _check_text(session: Session, part: Completion) -> None:
     if "\ufffd" in whole or "\ufffd" in part.text:
         return
     if "".join(part.text.split()) not in ("".join(plain.split()), "".join(whole.split())):
-        session.odd("the text is not the text of the returned tokens")
+        session.odd("text", "the text is not the text of the returned tokens")
 
 
 def _round_starts(tokens: ScoredTokens) -> Ints:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from specbench.verify.handshake import RANKS
 from specbench.verify.session import Session
 from specbench.verify.wire import Ask, Completion
 
@@ -28,7 +27,7 @@ class Differences:
 
 def cost(session: Session) -> int:
     """Return the most tokens that `describe_determinism` generates."""
-    return LENGTH * PROMPTS * (2 + _copies(session))
+    return LENGTH * PROMPTS * (2 + _copies(session)) * session.price
 
 
 def describe_determinism(session: Session) -> str:
@@ -88,7 +87,7 @@ def _margin(
     if place is None:
         return math.nan
     context = (*prompt, *a[:place])
-    score = session.client.score((*context, a[place]), len(context), RANKS)
+    score = session.score_one((*context, a[place]), len(context))
     known = dict(zip(score.top_ids[0], score.top_logp[0], strict=True))
     return abs(score.logp[0] - known.get(b[place], math.nan))
 

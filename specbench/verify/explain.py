@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from specbench.model.verdict import Claim, VerdictDocument, Witness
+from specbench.verify.levels import LEVELS, Level
 
 _LINE = {
     "holds": "LOSSLESS",
@@ -19,6 +20,7 @@ def write_findings(document: VerdictDocument) -> str:
     parts = [
         _headline(document),
         _server_line(document),
+        _evidence(document),
         _bullets("Notes", document.notes),
         _bullets("What convicts", _convictions(document.claims)),
         _claims(document.claims),
@@ -32,10 +34,19 @@ def write_findings(document: VerdictDocument) -> str:
 
 
 def _headline(document: VerdictDocument) -> str:
-    verdict = _LINE[document.verdict]
+    verdict, odd = _LINE[document.verdict], _integrity(document)
     if document.verdict == "holds":
-        return f"**{verdict}** {_resolution(document)}{_exceptions(document.claims)}"
-    return f"**{verdict}**: {document.reason}"
+        return f"**{verdict}{odd}** {_resolution(document)}{_exceptions(document.claims)}"
+    return f"**{verdict}{odd}**: {document.reason}"
+
+
+def _integrity(document: VerdictDocument) -> str:
+    """Name what does not add up in the headline itself: nobody reads on after a good verdict."""
+    if not document.integrity:
+        return ""
+    first, *others = document.integrity
+    more = f", and {len(others)} more" if others else ""
+    return f", BUT {first.finding}{more}"
 
 
 def _exceptions(claims: Sequence[Claim]) -> str:
@@ -58,8 +69,9 @@ def _resolution(document: VerdictDocument) -> str:
     stats = document.stats
     places = [c.concurrency for c in document.claims if c.concurrency]
     relative = "" if document.reference else ", relative to this server's own prefill"
+    by = {"draws": " by draws", "one_token_scores": " by one-token scores"}.get(document.evidence)
     return (
-        f"{', '.join(parts)}; {_tokens(stats)}, "
+        f"{', '.join(parts)}{by or ''}; {_tokens(stats)}, "
         f"{stats.get('scored_tokens', 0)} scored, concurrency {min(places, default=0)} to "
         f"{max(places, default=0)}{relative}."
     )
@@ -78,6 +90,14 @@ def _server_line(document: VerdictDocument) -> str:
     if mean is not None:
         facts.append(f"accept_len {mean}")
     return "Server: " + ", ".join(facts) + "." if facts else ""
+
+
+def _evidence(document: VerdictDocument) -> str:
+    """Name the level of evidence and what each lack costs; full scores need no words."""
+    level = cast("Level", document.evidence)
+    if not document.evidence or (level == "scores" and not document.costs):
+        return ""
+    return _bullets(f"Evidence by {level.replace('_', ' ')} ({LEVELS[level]})", document.costs)
 
 
 def _convictions(claims: Sequence[Claim]) -> list[str]:

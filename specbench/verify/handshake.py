@@ -8,6 +8,7 @@ from typing import Any
 from specbench.backends.backend import Quirks
 from specbench.backends.products import backend_for
 from specbench.verify.client import Client, Refused
+from specbench.verify.levels import Level, level_of
 from specbench.verify.wire import Ask
 
 RANKS = 20
@@ -21,7 +22,7 @@ LEAST_CONTEXT = 4096
 class Server:
     """Facts of the handshake. `speculative` None: the server does not say.
 
-    `abilities` is a subset of {"ids", "score", "logprobs", "logit_bias", "n", "flush"};
+    `abilities` is a subset of `levels.ABILITIES`: each was tried, none is assumed;
     `identity` changes when the process is another one; `simulated` is how the server says that its
     acceptance is an input, empty where it does not.
     """
@@ -43,6 +44,11 @@ class Server:
     vocab: int = VOCAB_BOUND
     facts: tuple[tuple[str, Any], ...] = ()
     simulated: str = ""
+
+    @property
+    def level(self) -> Level:
+        """How strong the evidence can be that this server lets anybody gather."""
+        return level_of(self.abilities)
 
 
 def shake_hands(client: Client) -> Server:
@@ -92,10 +98,13 @@ def _try_abilities(client: Client, server: Server) -> Server:
         ids = client.tokenise("The quick brown fox jumps over the lazy dog.")
     except Refused:
         return server
-    found.add("ids")
+    found |= {"ids", "tokenise"}
     if _can_score(client, ids):
         found.add("score")
     plain = Ask(ids=ids, max_tokens=2)
+    likeliest = replace(plain, max_tokens=1, logprobs=True, top=RANKS)
+    if _works(client, likeliest, lambda c: len(c[0].top_ids) == 1 and len(c[0].top_ids[0]) > 1):
+        found.add("next_scores")
     if _works(client, replace(plain, logprobs=True), lambda c: len(c[0].logp) == len(c[0].ids)):
         found.add("logprobs")
     if _works(client, replace(plain, n=2, temperature=1.0), lambda c: len(c) == 2):

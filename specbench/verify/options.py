@@ -19,13 +19,86 @@ NUCLEUS = Filters(top_p=0.8)
 
 
 @dataclass(frozen=True, slots=True)
+class DrawSizes:
+    """Sizes of the stages where the server gives no scores: everything is drawn, nothing known.
+
+    `limit` bounds all generated tokens; greedy stages are numbers of requests of `length` tokens,
+    each of which costs one probe a token; `nodes` are the open contexts; `waves` are draws a
+    context and side in each wave of T=1, T=2.5 with top_k=8 and T=0.6 (none: an empty tuple);
+    `filtered` are draws a context and side under a filter.
+    """
+
+    limit: int
+    t_eff_pct: float
+    excess_greedy_pct: float
+    garbage_pct: float
+    length: int = 40
+    alone: int = 8
+    batched: int = 24
+    kernel: int = 16
+    long: int = 1
+    turns: int = 4
+    mixed: int = 0
+    soak: int = 0
+    penalties: int = 4
+    nodes: int = 24
+    one: tuple[int, ...] = (48,)
+    hot: tuple[int, ...] = (48,)
+    warm: tuple[int, ...] = ()
+    filtered: int = 0
+    again: int = 1
+
+
+_SMALL = 50_000
+QUICK_DRAWS = DrawSizes(limit=20_000, t_eff_pct=20.0, excess_greedy_pct=20.0, garbage_pct=0.5)
+DEFAULT_DRAWS = DrawSizes(
+    limit=120_000,
+    t_eff_pct=8.0,
+    excess_greedy_pct=8.0,
+    garbage_pct=0.15,
+    alone=16,
+    batched=48,
+    kernel=24,
+    long=4,
+    turns=8,
+    mixed=8,
+    soak=16,
+    penalties=8,
+    one=(48, 48, 48, 48),
+    hot=(48, 48),
+    warm=(48, 48, 48),
+    filtered=64,
+    again=2,
+)
+DEEP_DRAWS = replace(
+    DEFAULT_DRAWS,
+    limit=480_000,
+    t_eff_pct=4.0,
+    excess_greedy_pct=5.0,
+    garbage_pct=0.05,
+    alone=48,
+    batched=128,
+    kernel=64,
+    turns=16,
+    mixed=24,
+    soak=48,
+    nodes=48,
+    one=(96, 96, 96, 96),
+    hot=(96, 96),
+    warm=(96, 96, 96),
+    filtered=128,
+)
+
+
+@dataclass(frozen=True, slots=True)
 class Budget:
     """Sizes of the stages. Tokens are generated ones; scoring is prefill and counted apart.
 
     `limit` bounds everything with top-up and confirmation; `sampled` gives tokens a
     configuration; the greedy stages are numbers of requests of `length` tokens; `filters` those of
     each probe of a filter; `frozen` is contexts x draws; `composed` are requests with both filters;
-    `own` and `own_frozen` are tokens and contexts x draws of the user's own parameters.
+    `own` and `own_frozen` are tokens and contexts x draws of the user's own parameters; `base` is
+    the limit without these; `draws` are the sizes where the server gives no scores.
     """
 
     limit: int
@@ -49,6 +122,44 @@ class Budget:
     composed: int = 0
     own: int = 1500
     own_frozen: tuple[int, int] = (8, 64)
+    base: int = 0
+    draws: DrawSizes = field(default_factory=lambda: QUICK_DRAWS)
+
+    def at(self, level: str) -> Budget:
+        """Return the budget of a level of evidence: its limit, and margins that it can reach."""
+        if level == "one_token_scores":
+            return self._halved()
+        if level != "draws":
+            return self
+        sizes = self.draws
+        margins = SampledMargins(sizes.t_eff_pct, sizes.excess_greedy_pct, sizes.garbage_pct)
+        extra = self.limit - self.base if self.base else 0
+        return replace(self, limit=sizes.limit + extra, margins=margins, length=sizes.length)
+
+    def _halved(self) -> Budget:
+        """Return sizes for scores that cost a request each; margins that these still reach."""
+        margins = self.margins
+        quick = self.limit < _SMALL
+        return replace(
+            self,
+            limit=self.limit + 7_000 if quick else self.limit,
+            margins=replace(
+                margins,
+                t_eff_pct=1.4 * margins.t_eff_pct,
+                excess_greedy_pct=1.5 * margins.excess_greedy_pct,
+                garbage_pct=2 * margins.garbage_pct,
+            ),
+            soft_pct=2 * self.soft_pct,
+            sampled=tuple((filters, n * 2 // 3) for filters, n in self.sampled),
+            length=min(self.length, 64),
+            alone=-(-self.alone // 2),
+            batched=max(self.batched // 2, 16),
+            kernel=-(-self.kernel // 2),
+            mixed=self.mixed // 2,
+            soak=self.soak // 2,
+            logprobs=-(-self.logprobs // 2),
+            frozen=(self.frozen[0], self.frozen[1] * 3 // 4),
+        )
 
     def with_own(self, own: Filters) -> Budget:
         """Return the budget with one more sampled configuration, and the tokens that it needs."""
@@ -59,6 +170,7 @@ class Budget:
         return replace(
             self,
             limit=self.limit + extra,
+            base=self.base or self.limit,
             sampled=(*self.sampled, (own, self.own)),
             composed=max(self.composed, 10) if own.top_k and own.top_p < 1 else self.composed,
         )
@@ -94,6 +206,7 @@ BUDGETS: dict[BudgetName, Budget] = {
         composed=10,
         own=8000,
         own_frozen=(24, 96),
+        draws=DEFAULT_DRAWS,
     ),
     "deep": Budget(
         limit=480_000,
@@ -116,6 +229,7 @@ BUDGETS: dict[BudgetName, Budget] = {
         composed=24,
         own=30_000,
         own_frozen=(48, 192),
+        draws=DEEP_DRAWS,
     ),
 }
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from specbench.verify import conformance, greedy, greedy_by_probes
+from specbench.verify import conformance, greedy
+from specbench.verify.draws.plan import draws_stages
 from specbench.verify.filters import run_both, run_min_p, run_top_p
 from specbench.verify.options import S1, WARM
 from specbench.verify.sampling import (
@@ -17,6 +18,7 @@ from specbench.verify.sampling import (
     title,
 )
 from specbench.verify.session import Session
+from specbench.verify.stage import Stage, plain_stage
 from specbench.verify.statistics.evidence import Evidence
 from specbench.verify.statistics.sampled import label
 from specbench.verify.statistics.shaping import Filters
@@ -24,25 +26,6 @@ from specbench.verify.statistics.verdict import tokens_needed
 
 # How the error of intervals is shared by the first look and two looks after a top-up.
 _LOOKS = (0.5, 0.25, 0.25)
-
-Run = Callable[[], Evidence | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """`run` gives evidence, or None where the stage does not apply.
-
-    `again` does the same on fresh requests, `more` adds tokens to the evidence where that can be
-    done; `cost` is the most that `run` generates, in tokens; `top_k` says that its requests
-    have one.
-    """
-
-    name: str
-    run: Run
-    again: Run
-    cost: int = 0
-    more: Callable[[Evidence], Evidence] | None = None
-    top_k: bool = False
 
 
 @dataclass(slots=True)
@@ -58,26 +41,27 @@ def stages(session: Session, samples: Samples) -> list[Stage]:
 
     Where a top_k may end the server, what needs none comes first: its results are kept.
     """
+    if session.server.level == "draws":
+        return draws_stages(session)
     found = list(_by_cost(session, samples))
     return sorted(found, key=lambda stage: stage.top_k and session.server.quirks.fragile_top_k)
 
 
 def _by_cost(session: Session, samples: Samples) -> Iterator[Stage]:
     size, length = session.budget, session.budget.length
-    yield _plain(session, "length limits", conformance.run_lengths, 90)
-    yield _plain(session, "logit_bias", conformance.run_bias, 64)
-    if "score" not in session.server.abilities:
-        yield _plain(session, "greedy, probed token by token", greedy_by_probes.run_probed, 1600)
-        return
+    yield plain_stage(session, "length limits", conformance.run_lengths, 90)
+    yield plain_stage(session, "logit_bias", conformance.run_bias, 64)
     for stage in greedy.stages_at_start(session):
         yield _greedy(session, stage)
-    yield _plain(session, "second turn", greedy.run_turns, 2 * size.turns * length)
-    yield _plain(session, "mixed batches", greedy.run_mixed, 2 * size.mixed * length)
-    yield _plain(session, "frequency penalty", conformance.run_penalties, size.penalties * 48)
-    yield _plain(session, "top_p", run_top_p, size.filters * 64)
-    yield _plain(session, "min_p", run_min_p, size.filters * 64)
-    yield _plain(session, "log-probabilities", conformance.run_logprobs, size.logprobs * length)
-    coins = _plain(session, "independent coins", run_coins, size.coins[0] * size.coins[1])
+    yield plain_stage(session, "second turn", greedy.run_turns, 2 * size.turns * length)
+    yield plain_stage(session, "mixed batches", greedy.run_mixed, 2 * size.mixed * length)
+    yield plain_stage(session, "frequency penalty", conformance.run_penalties, size.penalties * 48)
+    yield plain_stage(session, "top_p", run_top_p, size.filters * 64)
+    yield plain_stage(session, "min_p", run_min_p, size.filters * 64)
+    yield plain_stage(
+        session, "log-probabilities", conformance.run_logprobs, size.logprobs * length
+    )
+    coins = plain_stage(session, "independent coins", run_coins, size.coins[0] * size.coins[1])
     yield replace(coins, top_k=True)
     for mix, count in size.sampled:
         yield _sampled(session, samples, mix, count)
@@ -85,7 +69,7 @@ def _by_cost(session: Session, samples: Samples) -> Iterator[Stage]:
         yield _frozen(session, samples, mix, size.frozen)
     if session.own is not None:
         yield _frozen(session, samples, session.own, size.own_frozen)
-    both = _plain(session, "top_k with top_p", run_both, size.composed * 64 + 64)
+    both = plain_stage(session, "top_k with top_p", run_both, size.composed * 64 + 64)
     yield replace(both, top_k=True)
     last = greedy.soak(session)
     if last is not None:
@@ -106,12 +90,6 @@ def top_up(session: Session, samples: Samples, filters: Filters, found: Evidence
         samples.looks[filters] += 1
         found = _look(session, samples, sample)
     return found
-
-
-def _plain(
-    session: Session, name: str, run: Callable[[Session], Evidence | None], cost: int
-) -> Stage:
-    return Stage(name, lambda: run(session), lambda: run(session), cost)
 
 
 def _greedy(session: Session, stage: greedy.GreedyStage) -> Stage:

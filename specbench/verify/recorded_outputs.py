@@ -21,10 +21,11 @@ from specbench.verify.client import Refused
 from specbench.verify.concurrency_watch import Load
 from specbench.verify.handshake import Server
 from specbench.verify.options import Budget
-from specbench.verify.plan import Samples, Stage, stages
+from specbench.verify.plan import Samples, stages
 from specbench.verify.prompts import Prompts
 from specbench.verify.reference import Reference, manifest_of, score_texts
 from specbench.verify.session import Session
+from specbench.verify.stage import Stage
 from specbench.verify.statistics.evidence import Evidence
 from specbench.verify.wire import Ask, Completion, Scored
 

@@ -48,9 +48,10 @@ def draw_sample(session: Session, filters: Filters, count: int) -> Sample:
     """Sample and score about `count` verified tokens; confirm any impossible one as a witness."""
     sample = Sample(filters, empty(RANKS))
     length = session.budget.length
-    while len(sample.tokens) < count and session.left >= length:
+    price = session.price * length
+    while len(sample.tokens) < count and session.left >= price:
         missing = -(-(count - len(sample.tokens)) // (length - 1))
-        wave = min(missing, max(_WAVE, session.client.concurrency), session.left // length)
+        wave = min(missing, max(_WAVE, session.client.concurrency), session.left // price)
         tokens, pairs = session.ask_and_score(_asks(session, filters, wave))
         verified = tokens.verified()
         if len(verified) == 0:

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from specbench.model.verdict import Witness
+from specbench.model.verdict import IntegrityFinding, Witness
 from specbench.verify.client import Client, Refused
 from specbench.verify.concurrency_watch import Watch
 from specbench.verify.handshake import RANKS, Server
 from specbench.verify.options import Budget
 from specbench.verify.prompts import Prompts
 from specbench.verify.statistics.counters import RequestCounters
+from specbench.verify.statistics.integrity import Kind, findings
 from specbench.verify.statistics.logprob_gap import Margins
 from specbench.verify.statistics.shaping import Filters
 from specbench.verify.statistics.tokens import Floats, Ints, ScoredTokens, concatenate, empty
@@ -45,7 +46,7 @@ class Session:
     stop_ids: set[int] = field(default_factory=set)
     greedy_counters: list[RequestCounters] = field(default_factory=list)
     sampled_counters: list[RequestCounters] = field(default_factory=list)
-    oddities: dict[str, int] = field(default_factory=dict)
+    oddities: dict[tuple[Kind, str], int] = field(default_factory=dict)
     not_tested: list[str] = field(default_factory=list)
     greedy: list[ScoredTokens] = field(default_factory=list)
     sampled: list[ScoredTokens] = field(default_factory=list)
@@ -61,6 +62,11 @@ class Session:
     def left(self) -> int:
         """Generated tokens that the budget still allows."""
         return self.budget.limit - self.client.spent.generated
+
+    @property
+    def price(self) -> int:
+        """How many generated tokens one judged token costs: two where scoring it is a request."""
+        return 2 if self.server.level == "one_token_scores" else 1
 
     @property
     def progress(self) -> tuple[int, int]:
@@ -95,9 +101,18 @@ class Session:
         with self.watch.over(self.client, limit * max((a.n for a in asks), default=1)):
             return self.client.generate_all(asks, concurrency)
 
-    def odd(self, what: str) -> None:
+    def flush(self) -> None:
+        """Empty the prefix cache where that can be done, so that no KV of verification is read."""
+        if "flush" in self.server.abilities:
+            self.client.flush()
+
+    def odd(self, kind: Kind, what: str) -> None:
         """Count one occurrence of something that does not add up."""
-        self.oddities[what] = self.oddities.get(what, 0) + 1
+        self.oddities[kind, what] = self.oddities.get((kind, what), 0) + 1
+
+    def integrity(self) -> list[IntegrityFinding]:
+        """Return everything that does not add up, whatever the verdict."""
+        return findings([*self.greedy_counters, *self.sampled_counters], self.oddities)
 
     def ask_and_score(
         self, asks: Sequence[Ask], concurrency: int | None = None
@@ -127,6 +142,10 @@ class Session:
         ]
         return concatenate(tables) if tables else empty(RANKS)
 
+    def score_one(self, ids: tuple[int, ...], start: int) -> Scored:
+        """Score one sequence afresh, in the way of this session."""
+        return (self.scorer or self.client.score_all)([(ids, start)], RANKS)[0]
+
     def contradiction(
         self, pair: tuple[Ask, Completion], position: int, hard: float, stage: str
     ) -> Witness | None:
@@ -139,7 +158,7 @@ class Session:
         ask, part = pair
         emitted = _emitted(part)
         context, token = (*ask.ids, *emitted[:position]), emitted[position]
-        again = self.client.score((*context, token), len(context), RANKS)
+        again = self.score_one((*context, token), len(context))
         margin = again.top_logp[0][0] - again.logp[0]
         probe = Ask(ids=context, max_tokens=1, ignore_eos=True)
         (single,) = self.client.generate(probe)
@@ -176,7 +195,7 @@ class Session:
         if part.finish == "stop" and part.matched is not None:
             self.stop_ids.add(part.matched)
         if not ask.ignore_eos and any(t in self.stop_ids for t in part.ids[:-1]):
-            self.odd("tokens follow a stop token")
+            self.odd("stop", "tokens follow a stop token")
 
 
 def table(score: Scored, part: Completion, index: int) -> ScoredTokens:

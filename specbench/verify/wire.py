@@ -30,6 +30,7 @@ class Ask:
     ignore_eos: bool = False
     stream: bool = False
     logprobs: bool = False
+    top: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Completion:
 
     `matched` is the stop token that ended it, where the server says so and leaves it out of
     `ids`; `logp` the reported log-probabilities of `ids` (empty where not asked for), `pieces`
-    the text of each token.
+    the text of each token; `top_ids` and `top_logp` the `Ask.top` likeliest tokens at each place.
     """
 
     ids: tuple[int, ...]
@@ -50,6 +51,8 @@ class Completion:
     rounds: tuple[int, ...]
     counters: RequestCounters
     cached_tokens: int | None = None
+    top_ids: tuple[tuple[int, ...], ...] = ()
+    top_logp: tuple[tuple[float, ...], ...] = ()
 
 
 def sent(ask: Ask, backend: Backend, model: str) -> backends.Ask:
@@ -72,6 +75,7 @@ def sent(ask: Ask, backend: Backend, model: str) -> backends.Ask:
         stream=ask.stream,
         ids=True,
         logprobs=ask.logprobs,
+        top=ask.top,
         n=ask.n,
         bias=ask.logit_bias,
     )
@@ -108,4 +112,6 @@ def completion(ask: Ask, answer: Answer, draft_tokens: int | None) -> Completion
         rounds=answer.rounds,
         counters=counters,
         cached_tokens=record.cached_tokens,
+        top_ids=answer.top_ids,
+        top_logp=answer.top_logp,
     )

@@ -110,7 +110,7 @@ def body(ask: Ask) -> dict[str, Any]:
         "cache_prompt": not ask.salt,
     }
     if ask.logprobs:
-        document["n_probs"] = 1
+        document["n_probs"] = max(ask.top, 1)
     if ask.bias:
         document["logit_bias"] = [[token, bias] for token, bias in ask.bias]
     return document
@@ -133,8 +133,16 @@ def answers(ask: Ask, payloads: Sequence[bytes]) -> list[Answer]:
             ids=tuple(record.output_ids or ()),
             text=record.text or "",
             logp=tuple(number(entry.get("logprob")) for entry in entries),
+            top_ids=tuple(tuple(int(t["id"]) for t in _likeliest(entry)) for entry in entries),
+            top_logp=tuple(
+                tuple(number(t.get("logprob")) for t in _likeliest(entry)) for entry in entries
+            ),
         )
     ]
+
+
+def _likeliest(entry: dict[str, Any]) -> list[dict[str, Any]]:
+    return list(entry.get("top_logprobs") or ())
 
 
 def tokenise(text: str) -> HttpRequest:

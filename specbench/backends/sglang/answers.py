@@ -36,6 +36,7 @@ def _answer(events: Sequence[Any], *, rounds: tuple[int, ...]) -> Answer:
     finish = meta.get("finish_reason")
     matched = finish.get("matched") if isinstance(finish, dict) else None
     entries = meta.get("output_token_logprobs") or []
+    top = meta.get("output_top_logprobs") or []
     return Answer(
         record=record,
         ids=tuple(record.output_ids or ()),
@@ -44,6 +45,8 @@ def _answer(events: Sequence[Any], *, rounds: tuple[int, ...]) -> Answer:
         logp=tuple(number(entry[0]) for entry in entries),
         pieces=tuple(str(e[2]) for e in entries if len(e) > 2 and e[2] is not None),
         rounds=rounds,
+        top_ids=tuple(tuple(e[1] for e in row or ()) for row in top),
+        top_logp=tuple(tuple(number(e[0]) for e in row or ()) for row in top),
     )
 
 
@@ -85,8 +88,8 @@ def scores(ids: Sequence[int], start: int, body: bytes) -> Scored:
 
 
 def tokenise(text: str) -> HttpRequest:
-    """Ask for the ids of a text: they stand beside its scores, in every version."""
-    return _generate(
+    """Ask for the ids of a text; versions without /tokenize have them beside its scores."""
+    beside_scores = _generate(
         {
             "text": text,
             "return_logprob": True,
@@ -94,11 +97,16 @@ def tokenise(text: str) -> HttpRequest:
             "sampling_params": {"max_new_tokens": 1, "temperature": 0.0},
         }
     )
+    document = msgspec.json.encode({"prompt": text, "model": ""})
+    return HttpRequest(path="/tokenize", method="POST", body=document, otherwise=beside_scores)
 
 
 def token_ids(body: bytes) -> tuple[int, ...]:
     """Read the ids of a text."""
-    meta = field(documents([body])[0], "meta_info", dict)
+    document = documents([body])[0]
+    if isinstance(document, dict) and "tokens" in document:
+        return tuple(field(document, "tokens", list))
+    meta = field(document, "meta_info", dict)
     return tuple(entry[1] for entry in field(meta, "input_token_logprobs", list))
 
 

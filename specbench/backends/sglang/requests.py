@@ -42,6 +42,8 @@ def _generate(ask: Ask) -> dict[str, Any]:
     }
     if ask.logprobs:
         document |= {"return_logprob": True, "return_text_in_logprobs": True}
+    if ask.top:
+        document["top_logprobs_num"] = ask.top
     return document
 
 

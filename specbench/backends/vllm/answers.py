@@ -40,6 +40,7 @@ def _answer(events: Sequence[Any], choices: Sequence[Any], *, rounds: tuple[int,
         field(choice, "token_ids", list)
     record = read(reader, [msgspec.json.encode(event) for event in events])
     said = [(choice.get("logprobs") or {}).get("token_logprobs") or () for choice in choices]
+    top = [row for choice in choices for row in _likeliest(choice)]
     matched = next((c["stop_reason"] for c in choices if c.get("stop_reason") is not None), None)
     return Answer(
         record=record,
@@ -48,7 +49,15 @@ def _answer(events: Sequence[Any], choices: Sequence[Any], *, rounds: tuple[int,
         matched=matched if isinstance(matched, int) else None,
         logp=tuple(number(value) for values in said for value in values),
         rounds=rounds,
+        top_ids=tuple(tuple(int(name.rpartition(":")[2]) for name in row) for row in top),
+        top_logp=tuple(tuple(number(x) for x in row.values()) for row in top),
     )
+
+
+def _likeliest(choice: Any) -> list[dict[str, float]]:
+    """Return the likeliest tokens at each place, named by id, the likeliest first."""
+    rows = (choice.get("logprobs") or {}).get("top_logprobs") or ()
+    return [dict(sorted((row or {}).items(), key=lambda kv: -kv[1])) for row in rows]
 
 
 def score(ids: Sequence[int], top: int, *, model: str) -> HttpRequest:

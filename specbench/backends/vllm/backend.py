@@ -235,7 +235,7 @@ class Vllm:
         if ask.ids:
             body["return_token_ids"] = True
         if ask.logprobs:
-            body |= {"logprobs": 0, "return_tokens_as_token_ids": True}
+            body |= {"logprobs": ask.top, "return_tokens_as_token_ids": True}
         if ask.salt:
             body["cache_salt"] = ask.salt
         path = path_of(self.paths, ask.api, self.title)

@@ -7,6 +7,7 @@ from typing import Any
 
 from specbench.engine.sampling import SamplingParams
 from specbench.engine.server import info, metrics
+from specbench.engine.server.abilities import hidden_path
 from specbench.engine.server.backend import Backend
 from specbench.engine.server.http import (
     BadRequest,
@@ -20,6 +21,7 @@ from specbench.engine.server.log import logger
 from specbench.engine.server.native import generate
 from specbench.engine.server.openai import chat_completions, completions
 from specbench.engine.server.request import Wish
+from specbench.engine.server.tokenising import detokenize, tokenize
 from specbench.engine.server.wire import read_json
 
 Handler = Callable[[Backend, Exchange], Awaitable[None]]
@@ -152,6 +154,10 @@ for _path, _methods, _handler in (
     ("/generate", "POST PUT", generate),
     ("/v1/completions", "POST", completions),
     ("/v1/chat/completions", "POST", chat_completions),
+    ("/tokenize", "POST", tokenize),
+    ("/v1/tokenize", "POST", tokenize),
+    ("/detokenize", "POST", detokenize),
+    ("/v1/detokenize", "POST", detokenize),
     ("/v1/models", "GET", _models),
     ("/v1/loads", "GET", _loads),
     ("/model_info", "GET", _model_info),
@@ -233,7 +239,7 @@ async def _dispatch(backend: Backend, exchange: Exchange) -> None:
         return
     if path.startswith("/v1/models/"):
         path = "/v1/models"
-    if path not in ROUTES:
+    if path not in ROUTES or hidden_path(backend.lacking, path):
         raise BadRequest("Not Found", 404)
     methods, handler = ROUTES[path]
     if method not in methods:

@@ -8,6 +8,7 @@ from typing import Any
 
 from specbench.engine.faults import list_faults
 from specbench.engine.server import log
+from specbench.engine.server.abilities import WITHOUT, read_without
 from specbench.engine.server.constraints import resolve
 from specbench.engine.server.faults import SERVER_FAULTS
 from specbench.engine.server.flags import Parser, inert_flags, parser
@@ -55,6 +56,11 @@ def _answer_lists(given: dict[str, Any]) -> None:
     if "list" in given["fault"]:
         sys.stdout.write("\n".join(fault_lines()) + "\n")
         sys.exit(0)
+    if given["without"] == "list":
+        width = max(map(len, WITHOUT))
+        lines = [f"{name:{width}}  {sentence}" for name, sentence in WITHOUT.items()]
+        sys.stdout.write("\n".join(lines) + "\n")
+        sys.exit(0)
     if "list" in {given["fail_load"], given["hang_load"]}:
         sys.stdout.write("\n".join(PHASES) + "\n")
         sys.exit(0)
@@ -68,6 +74,7 @@ def _check_own(arguments: Parser, given: dict[str, Any]) -> None:
             check_phase(phase)
         phase_seconds(given)
         clock_of(given)
+        read_without(given["without"])
     except ValueError as error:
         arguments.error(str(error))
     for name in given["fault"]:

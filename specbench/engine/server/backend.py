@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+from specbench.engine.server.abilities import read_without
 from specbench.engine.server.faults import ServerFaults
 from specbench.engine.server.http import BadRequest, Exchange, first_of
 from specbench.engine.server.openai_wire import OpenAIReader
@@ -37,6 +38,7 @@ class Backend:
             str(args["sampling_defaults"]),
             bool(args["stream_response_default_include_usage"]),
         )
+        self.lacking = read_without(args["without"])
         self.ready = False
         self.stopping = False
         self.unhealthy = False

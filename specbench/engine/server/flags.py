@@ -200,6 +200,7 @@ OWN_FLAGS: tuple[Flag, ...] = (
     Flag("noise-sd", float, 0.0, help="sd of the batch-shape dependent noise of the logits (nat)"),
     Flag("draft-quality", float, help="0: a useless draft, 1: as good as the drafter gets"),
     Flag("fault", append=True, help="break this on purpose; repeatable; 'list' names all"),
+    Flag("without", default="", help="abilities to lack: 'list' names all"),
     Flag("fail-load", help="die in this phase of the load: 'list' names all"),
     Flag("hang-load", help="hang in this phase of the load"),
     Flag("load-seconds", float, 1.0, help="length of the whole load"),

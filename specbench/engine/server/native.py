@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 
+from specbench.engine.server.abilities import refuse, shown
 from specbench.engine.server.backend import Backend
 from specbench.engine.server.http import BadRequest, Exchange, event
 from specbench.engine.server.meta import Json, Piece, logprob_fields, meta_info
@@ -13,6 +14,7 @@ from specbench.engine.server.wire import read_json
 async def generate(backend: Backend, exchange: Exchange) -> None:
     """Serve one `/generate` request."""
     body = read_json(await exchange.body())
+    refuse(backend.lacking, exchange.path, body)
     wishes, many = backend.reader.generate(body)
     piece = backend.piece if body.get("return_text_in_logprobs") else None
     requests = backend.submit(wishes)
@@ -36,7 +38,8 @@ def _raise_abort(request: Request) -> None:
 def _answer(backend: Backend, request: Request, piece: Piece | None) -> Json:
     meta = meta_info(request, backend.width, backend.args["weight_version"])
     meta |= logprob_fields(request, piece)
-    return {"text": request.text, "output_ids": request.ids, "meta_info": meta}
+    answer = {"text": request.text, "output_ids": request.ids, "meta_info": meta}
+    return shown(backend.lacking, answer)
 
 
 async def _events(
@@ -57,4 +60,4 @@ def _chunk(backend: Backend, update: Update, piece: Piece | None, *, incremental
         text, ids = update.new_text, request.ids[update.tokens :]
     else:
         text, ids = request.text[: request.safe_chars], request.ids
-    return {"text": text, "output_ids": ids, "meta_info": meta}
+    return shown(backend.lacking, {"text": text, "output_ids": ids, "meta_info": meta})

@@ -3,6 +3,7 @@
 import time
 from collections.abc import AsyncIterator
 
+from specbench.engine.server.abilities import refuse
 from specbench.engine.server.backend import Backend
 from specbench.engine.server.http import Exchange, event
 from specbench.engine.server.meta import Json, meta_info, spec_details
@@ -25,6 +26,7 @@ async def chat_completions(backend: Backend, exchange: Exchange) -> None:
 
 async def _serve(backend: Backend, exchange: Exchange, *, chat: bool) -> None:
     body = read_json(await exchange.body())
+    refuse(backend.lacking, exchange.path, body)
     ask = backend.openai.chat(body) if chat else backend.openai.completion(body)
     requests = backend.submit(ask.wishes)
     answer = Answer(backend, ask, requests, chat=chat)
@@ -111,11 +113,14 @@ class Answer:
 
     def _extension(self) -> Json:
         extension: Json = {}
-        if self.ask.spec_details and self.backend.width > 1:
+        if self.ask.spec_details and self.backend.width > 1 and self._counts():
             extension["spec_tokens_details"] = spec_details(self.requests, self.backend.width)
-        if self.ask.output_ids:
+        if self.ask.output_ids and "ids" not in self.backend.lacking:
             extension["output_ids"] = [request.ids for request in self.requests]
         return extension
+
+    def _counts(self) -> bool:
+        return "counters" not in self.backend.lacking
 
     # Streamed
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+OVERRUN = "more tokens than max_new_tokens"
+
 
 @dataclass(frozen=True, slots=True)
 class RequestCounters:
@@ -58,7 +60,7 @@ def _failures(one: RequestCounters) -> list[tuple[str, str]]:
         out.append(("the server counts other tokens than it returns", what))
     if one.n_ids > one.max_tokens:
         what = f"{one.n_ids} for {one.max_tokens}"
-        out.append(("more tokens than max_new_tokens", what))
+        out.append((OVERRUN, what))
     if one.finish == "length" and one.n_ids != one.max_tokens:
         what = f"{one.n_ids} of {one.max_tokens}"
         out.append(("finish_reason is length before max_new_tokens is reached", what))

@@ -1,0 +1,1 @@
+"""The battery without scores: everything is drawn, and compared with plain draws."""
