@@ -72,7 +72,16 @@ class EngineClient:
         return True
 
     def tokenise(self, text: str) -> tuple[int, ...]:
+        if self.lacks & {"ids", "tokenize"}:
+            raise Refused(404, "no tokeniser")
         return tuple(self.language.tokenizer.encode(text))
+
+    def continuation(self, text: str, count: int) -> tuple[int, ...]:
+        if "ids" in self.lacks:
+            raise Refused(400, "no token ids")
+        ids = tuple(self.language.tokenizer.encode(text))
+        (part,) = self.generate(Ask(ids=ids, max_tokens=count, ignore_eos=True))
+        return part.ids
 
     def generate(self, ask: Ask) -> list[Completion]:
         return self.generate_all([ask], 1)[0]

@@ -19,12 +19,12 @@ from specbench.verify.events import (
     VerifyEvent,
     VerifyNotice,
 )
-from specbench.verify.handshake import Server, identity, shake_hands
+from specbench.verify.handshake import PROMPT_TOKENS, Server, identity, shake_hands
 from specbench.verify.levels import LEVELS, Level, costs
 from specbench.verify.one_token import OneTokenScores
 from specbench.verify.options import VerifyOptions
 from specbench.verify.plan import Samples, stages
-from specbench.verify.prompts import load_prompts
+from specbench.verify.prompts import Tokenise, load_prompts
 from specbench.verify.reference import (
     Reference,
     different_target,
@@ -91,9 +91,16 @@ def open_session(
 
     """
     budget = options.plan.at(level)
-    prompts = load_prompts(client.tokenise, server.context, max(budget.long, 1))
+    prompts = load_prompts(_tokeniser(client, server), server.context, max(budget.long, 1))
     scorer = OneTokenScores(client) if level == "one_token_scores" else None
     return Session(client, server, prompts, budget, options.seed, own=options.own, scorer=scorer)
+
+
+def _tokeniser(client: Client, server: Server) -> Tokenise:
+    """Return what turns a text into a prompt: its ids, or those of the server's answer to it."""
+    if "tokenise" in server.abilities:
+        return client.tokenise
+    return lambda text: client.continuation(text, PROMPT_TOKENS)
 
 
 def run_battery(

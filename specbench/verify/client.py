@@ -9,12 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+from specbench.backends import backend as backends
 from specbench.backends.backend import Backend, HttpRequest
 from specbench.backends.client import ControlClient, Reply, Sender, recognise
 from specbench.backends.products import backend_for
 from specbench.backends.scored import Malformed, Scored
 from specbench.errors import HostError, InputError, ServiceError
 from specbench.model.facts import ServerFacts
+from specbench.model.load import Prompt, Sampling
 from specbench.verify.wire import Ask, Completion, completion, http_request, sent
 
 
@@ -161,6 +163,34 @@ class Client:
             return self.backend.token_ids(self._post(request))
         except Malformed as error:
             raise Refused(200, str(error)) from error
+
+    def continuation(self, text: str, count: int) -> tuple[int, ...]:
+        """Return the ids of a greedy answer to a text: a prompt for servers that tokenise nothing.
+
+        Raises:
+            Refused: the server gives no ids, or refuses.
+
+        """
+        if self.backend.id_api is None:
+            raise Refused(0, f"{self.backend.title} gives no token ids")
+        ask = backends.Ask(
+            prompt=Prompt(prompt_id="", text=text),
+            sampling=Sampling(temperature=0.0, max_tokens=count, ignore_eos=True),
+            api=self.backend.id_api,
+            model=self.model,
+            stream=False,
+            ids=True,
+        )
+        try:
+            (part,) = self.backend.answers(ask, [self._post(self.backend.request(ask))])
+        except Malformed as error:
+            raise Refused(200, str(error)) from error
+        if not part.ids:
+            raise Refused(200, "no token ids in the answer")
+        with self._lock:
+            self.spent.generated += len(part.ids)
+            self.spent.requests += 1
+        return part.ids
 
     def generate_all(
         self, asks: Sequence[Ask], concurrency: int | None = None

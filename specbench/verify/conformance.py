@@ -143,6 +143,9 @@ def run_logprobs(session: Session) -> Evidence | None:
     for _, part in pairs:
         _check_text(session, part)
     verified = tokens.verified()
+    if session.price > 1:
+        # Of tokens beyond the likeliest ones a request shows no score, only a limit.
+        verified = verified.where(verified.rank < verified.top_ids.shape[1])
     found = prefill_gap.summarise(prefill_gap.gaps(verified))
     if prefill_gap.lies(found):
         session.odd(

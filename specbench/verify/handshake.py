@@ -14,6 +14,9 @@ from specbench.verify.wire import Ask
 RANKS = 20
 # A vocabulary bound that no model exceeds today; a larger one only weakens one bet.
 VOCAB_BOUND = 2**18
+_SENTENCE = "The quick brown fox jumps over the lazy dog."
+PROMPT_TOKENS = 24
+"""Ids of a prompt that the server wrote itself, where it tokenises nothing."""
 LEAST_CONTEXT = 4096
 """Tokens that a server is taken to hold which does not say."""
 
@@ -95,10 +98,16 @@ def identity(client: Client) -> str:
 def _try_abilities(client: Client, server: Server) -> Server:
     found: set[str] = set()
     try:
-        ids = client.tokenise("The quick brown fox jumps over the lazy dog.")
+        ids = client.tokenise(_SENTENCE)
+        found.add("tokenise")
     except Refused:
+        try:
+            ids = client.continuation(_SENTENCE, PROMPT_TOKENS)
+        except Refused:
+            return server
+    if not _works(client, Ask(ids=ids, max_tokens=1), lambda c: len(c[0].ids) == 1):
         return server
-    found |= {"ids", "tokenise"}
+    found.add("ids")
     if _can_score(client, ids):
         found.add("score")
     plain = Ask(ids=ids, max_tokens=2)

@@ -88,9 +88,15 @@ class FakeServer:
         return "flush" not in self.lacks
 
     def tokenise(self, text: str) -> tuple[int, ...]:
-        if "ids" in self.lacks:
+        if self.lacks & {"ids", "tokenise"}:
             raise Refused(200, "no ids")
         return tuple(2 + ord(ch) % (VOCAB - 2) for ch in text)
+
+    def continuation(self, text: str, count: int) -> tuple[int, ...]:
+        if "ids" in self.lacks:
+            raise Refused(200, "no ids")
+        ids = tuple(2 + ord(ch) % (VOCAB - 2) for ch in text)
+        return self.generate(Ask(ids=ids, max_tokens=count, ignore_eos=True))[0].ids
 
     def generate(self, ask: Ask) -> list[Completion]:
         return self.generate_all([ask], 1)[0]
@@ -106,7 +112,8 @@ class FakeServer:
             self.spent.requests += 1
             if self.dies_after is not None and self.spent.requests > self.dies_after:
                 raise ServiceError("the server stopped answering: gone", where=self.url)
-            for name, used in (("logprobs", ask.logprobs), ("logit_bias", ask.logit_bias)):
+            wanted = (("logprobs", ask.logprobs), ("logit_bias", ask.logit_bias), ("n", ask.n > 1))
+            for name, used in (*wanted, ("next_scores", ask.top)):
                 if used and name in self.lacks:
                     raise Refused(400, name)
             out.append([self._complete(ask, together) for _ in range(ask.n)])
@@ -137,6 +144,8 @@ class FakeServer:
     def _complete(self, ask: Ask, together: int) -> Completion:
         ids: list[int] = []
         logp: list[float] = []
+        first = self.log_p[1][ask.ids[-2], ask.ids[-1]]
+        likeliest = [int(t) for t in np.argsort(-first)[: ask.top]]
         limit = ask.max_tokens + (2 if "overrun" in self.faults and ask.max_tokens > 1 else 0)
         while len(ids) < limit:
             a, b = (*ask.ids[-2:], *ids)[-2:]
@@ -170,6 +179,8 @@ class FakeServer:
             pieces=(),
             rounds=rounds if ask.stream else (),
             counters=counters,
+            top_ids=(tuple(likeliest),) if ask.top else (),
+            top_logp=(tuple(float(first[t]) for t in likeliest),) if ask.top else (),
         )
 
     def _choose(self, ask: Ask, row: np.ndarray, ids: list[int], together: int) -> int:
