@@ -8,7 +8,7 @@ from typing import Any
 from specbench.loadgen.hotpath.connection import ConnectFailed, Connection
 from specbench.loadgen.hotpath.endpoint import Endpoint
 from specbench.loadgen.hotpath.poller import READ, WRITE, Poller
-from specbench.loadgen.hotpath.read_log import Tape, Turn
+from specbench.loadgen.hotpath.read_log import LoopTick, ReadLog
 from specbench.model.load import Reason
 
 Stream = tuple[
@@ -16,10 +16,10 @@ Stream = tuple[
     int,
     Callable[[bytes], None],
     Callable[[bytes], None],
-    Callable[[Turn], None],
+    Callable[[LoopTick], None],
 ]
 """What a plain read of an answer that is streaming needs, and nothing else: recvmsg, the size of
-a read, and how to append to the three lists of the answer's tape."""
+a read, and how to append to the three lists of the answer's log."""
 
 
 class Pool:
@@ -72,14 +72,14 @@ class Pool:
         self.streams.pop(connection.fd, None)
         self._idle.append(connection)
 
-    def stream(self, connection: Connection, tape: Tape) -> None:
-        """Let plain reads of a connection go to `tape` until it is given back or dropped."""
+    def stream(self, connection: Connection, log: ReadLog) -> None:
+        """Let plain reads of a connection go to `log` until it is given back or dropped."""
         self.streams[connection.fd] = (
             connection.recvmsg,
             connection.room,
-            tape.data.append,
-            tape.stamps.append,
-            tape.turns.append,
+            log.data.append,
+            log.stamps.append,
+            log.ticks.append,
         )
 
     def want_write(self, connection: Connection, *, wanted: bool) -> None:
