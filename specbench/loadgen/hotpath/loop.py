@@ -13,6 +13,7 @@ from specbench.loadgen.hotpath.client_stats import ClockWatch, Window
 from specbench.loadgen.hotpath.connection import ANCILLARY_BYTES, ConnectFailed, Connection
 from specbench.loadgen.hotpath.exchange import Exchange
 from specbench.loadgen.hotpath.pacing import Pacer
+from specbench.loadgen.hotpath.patience import Patience
 from specbench.loadgen.hotpath.poller import READ, Poller
 from specbench.loadgen.hotpath.pool import Pool
 from specbench.loadgen.hotpath.read_log import FULL_READ_BYTES, NO_STAMP, LoopTick
@@ -55,7 +56,7 @@ class Loop:
         self.in_flight = 0
         self.interrupted = False
         self.gave_up = ""
-        self.silent_ns = 0
+        self.patience = Patience(load)
         self._load = load
         self._poller = poller
         self._pool = pool
@@ -69,11 +70,6 @@ class Loop:
         self._sending = True
         self._stop_ns: int | None = None
         self._drain_ns: int | None = None
-        self._stalled_ns = int((load.stall_timeout_s or load.request_timeout_s) * 1e9)
-        self._silence_ns = int(load.silence_timeout_s * 1e9)
-        self._heard_ns = 0
-        self._timeout_ns = int(load.request_timeout_s * 1e9)
-        self._sampled = 0
         self._taken = 0
         self._quiet_ns = 0
         self._brisk = False
@@ -275,7 +271,7 @@ class Loop:
 
     def _answered(self, connection: Connection, exchange: Exchange) -> None:
         """Note that nothing more is to be read for an exchange."""
-        self._heard_ns = time.monotonic_ns()
+        self.patience.hear(time.monotonic_ns())
         if not exchange.answered and self._retry(connection, exchange):
             return
         failure = exchange.failure
@@ -366,21 +362,15 @@ class Loop:
         for connection in busy:
             self._check_patience(connection, now)
         self._check_silence(now)
-        for fd in self._pool.streams:
-            self._pool.by_fd[fd].acknowledge_at_once()
-        self._sample_socket([each for each in busy if each.fd in self._pool.streams])
+        self._pool.sample(self._stats)
         self._brisk, self._taken = self._taken > BRISK, 0
 
     def _check_silence(self, now: int) -> None:
         """End a load on which nothing comes any more: a server that is gone answers nobody."""
         running = [each.exchange for each in self._pool.by_fd.values() if each.exchange is not None]
-        heard = (each.heard_ns or 0 for each in running)
-        self._heard_ns = max(self._heard_ns, *heard, 0)
-        begun = min((each.started_ns for each in running), default=now)
-        self.silent_ns = max(0, now - max(self._heard_ns, begun))
-        if self.silent_ns < self._silence_ns:
+        self.gave_up = self.patience.gives_up(running, now)
+        if not self.gave_up:
             return
-        self.gave_up = f"nothing came from the server for {self.silent_ns / 1e9:.0f} s"
         self._finish_sending(now)
         for connection in list(self._pool.by_fd.values()):
             if connection.exchange is not None:
@@ -392,39 +382,18 @@ class Loop:
         if exchange is None:
             return
         if connection.state != "open":
-            if now - connection.opened_ns > self._load.connect_timeout_s * 1e9:
+            if self.patience.ends_opening(connection.opened_ns, now):
                 self._failed(connection, "connect_timeout", "no connection in time")
             return
-        silent = now - (exchange.heard_ns or now)
-        waited = now - (exchange.intended_ns or exchange.started_ns)
-        if not exchange.answered:
-            if waited > self._timeout_ns:
-                self._failed(connection, "no_first_byte", f"nothing for {waited / 1e9:.1f} s")
-        elif silent > self._stalled_ns or (
-            waited > self._timeout_ns and silent > self._timeout_ns // 2
-        ):
-            self._failed(connection, "stalled", f"silent for {silent / 1e9:.1f} s")
-        elif waited > self._timeout_ns:
-            self._failed(connection, "timeout", f"not done after {waited / 1e9:.1f} s")
+        ended = self.patience.ends(exchange, now)
+        if ended is not None:
+            self._failed(connection, *ended)
         elif exchange.log.long and connection not in self._full:
             self._full.append(connection)
-        elif silent > LOOK_NS and exchange.log.ticks:
+        elif exchange.log.ticks and now - (exchange.heard_ns or now) > LOOK_NS:
             self._understand(connection)
 
     def _understand(self, connection: Connection) -> None:
         exchange = connection.exchange
         if exchange is not None and exchange.understand():
             self._answered(connection, exchange)
-
-    def _sample_socket(self, busy: list[Connection]) -> None:
-        """Look into one of the sockets that stream: its backlog and its round trip."""
-        if not busy:
-            return
-        self._sampled += 1
-        connection = busy[self._sampled % len(busy)]
-        backlog = connection.backlog()
-        self._stats.socket_backlog_max = max(self._stats.socket_backlog_max, backlog)
-        rtt = connection.min_rtt_us()
-        if rtt is not None:
-            connection.rtt_ns = rtt * 1000
-            self._stats.rtt.add(rtt * 1000)

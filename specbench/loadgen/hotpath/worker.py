@@ -144,7 +144,7 @@ class _Progress:
         message = DriveProgress(
             elapsed_s=(time.monotonic_ns() - self._origin) / 1e9,
             in_flight=loop.in_flight,
-            silent_s=loop.silent_ns / 1e9,
+            silent_s=loop.patience.silent_ns / 1e9,
             finished=settled.rows,
             failed=settled.failed,
             output_tokens=settled.output_tokens,
