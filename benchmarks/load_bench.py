@@ -28,7 +28,7 @@ from specbench.backends.backend import Ask
 from specbench.backends.products import backend_for
 from specbench.loadgen import drive
 from specbench.model.load import DriveReport, Prompt, RequestRecord, Sampling
-from specbench.workflows.self_test import truth_job
+from specbench.workflows.self_test import truth_load
 from specbench.workflows.truth_server import (
     build,
     compare,
@@ -137,11 +137,11 @@ def _ours(
 ) -> tuple[Figures, Any]:
     sink = folder / "rows.jsonl"
     sink.unlink(missing_ok=True)
-    job = truth_job(folder, port, streams, options.requests * streams, TOKENS, processes=processes)
+    job = truth_load(folder, port, streams, options.requests * streams, TOKENS, processes=processes)
     with _on_client_cpu(options, processes):
         *_, report = drive(job, sink)
     assert isinstance(report, DriveReport)
-    found = report.certificate
+    found = report.accuracy
     decoder = msgspec.json.Decoder(RequestRecord)
     records = [decoder.decode(line) for line in sink.read_bytes().splitlines()]
 

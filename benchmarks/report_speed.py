@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 
 from specbench.analysis.summary import SUMMARY_VERSION, summarise
-from specbench.model.load import Certificate, DriveReport, RequestRecord
+from specbench.model.load import Accuracy, DriveReport, RequestRecord
 from specbench.model.matrix import Cell
 from specbench.model.plan import Trial
 from specbench.recording import Manifest, SealedTrial
@@ -97,7 +97,7 @@ def write_trial(root: Path, trial: Trial, requests: int, rng: np.random.Generato
     report = DriveReport(
         start_unix_ns=0, measured_start_ns=0, measured_end_ns=end, window_start_ns=0,
         window_end_ns=end, requests=requests, failed=0, interrupted=False,
-        certificate=Certificate(stamp="kernel", processes=1, events=1, reads=1,
+        accuracy=Accuracy(stamp="kernel", processes=1, events=1, reads=1,
                                 read_lag_us_p99=80.0),
     )  # fmt: skip
     folder = root / "trials" / trial.trial_id

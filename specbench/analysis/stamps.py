@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from specbench.model.load import Certificate, RequestRecord
+from specbench.model.load import Accuracy, RequestRecord
 
 LIMIT = 0.10
 """A figure that may be off by more than a tenth of itself is withheld."""
@@ -33,17 +33,17 @@ class _Timed(msgspec.Struct, frozen=True):
 
 
 def errors(
-    figures: dict[str, Any], finished: Iterable[RequestRecord], certificate: Certificate
+    figures: dict[str, Any], finished: Iterable[RequestRecord], accuracy: Accuracy
 ) -> dict[str, float]:
     """Bound the error of each figure that rests on stamps, in its own unit.
 
     A percentile grows with each of its values: with every value at the end of its own interval it
-    is at the end of its interval. The bounds hold for the figures whose certificate holds. What
+    is at the end of its interval. The bounds hold for the figures whose accuracy holds. What
     the client sent late is part of its latencies by definition, and what the way costs as well:
     neither is in doubt, and both have flags of their own.
     """
     records = list(finished)
-    times = [timed for r in records if (timed := _timed(r, certificate)) is not None]
+    times = [timed for r in records if (timed := _timed(r, accuracy)) is not None]
     found = _first(figures, times) | _decode(figures, times) | _gaps(figures, records)
     return {name: error for name, error in found.items() if figures.get(name) is not None}
 
@@ -57,13 +57,13 @@ def in_doubt(figures: dict[str, Any], bounds: dict[str, float]) -> dict[str, str
     }
 
 
-def _timed(record: RequestRecord, certificate: Certificate) -> _Timed | None:
+def _timed(record: RequestRecord, accuracy: Accuracy) -> _Timed | None:
     first, last = record.first_token_ns, record.last_token_ns
     if first is None or last is None:
         return None
     before = record.tokens_in_first_chunk
     tokens = 0 if record.output_tokens is None or before is None else record.output_tokens - before
-    doubts = _doubts(record, certificate)
+    doubts = _doubts(record, accuracy)
     return _Timed(
         ttft=(first - record.intended_ns) / MS,
         span=(last - first) / MS,
@@ -74,7 +74,7 @@ def _timed(record: RequestRecord, certificate: Certificate) -> _Timed | None:
     )
 
 
-def _doubts(record: RequestRecord, certificate: Certificate) -> tuple[float, float]:
+def _doubts(record: RequestRecord, accuracy: Accuracy) -> tuple[float, float]:
     """Give the doubts of a request's first and last chunk, in ms.
 
     A row of before these were recorded has the bounds of its whole trial, where it shared reads.
@@ -83,7 +83,7 @@ def _doubts(record: RequestRecord, certificate: Certificate) -> tuple[float, flo
         return record.first_doubt_ns / MS, record.last_doubt_ns / MS
     if not record.inexact_stamps:
         return 0.0, 0.0
-    return (certificate.ttft_error_us or 0.0) / 1e3, (certificate.gap_error_us or 0.0) / 1e3
+    return (accuracy.ttft_error_us or 0.0) / 1e3, (accuracy.gap_error_us or 0.0) / 1e3
 
 
 def _first(figures: dict[str, Any], times: Sequence[_Timed]) -> dict[str, float]:

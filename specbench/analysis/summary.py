@@ -73,7 +73,7 @@ def _withheld(
     """Take out of a row what its own evidence cannot carry."""
     counts, resting = plausibility.untrue(finished, speculative=speculative)
     row |= {name: None for name in resting if name in row}
-    bounds = stamps.errors(row, finished, report.certificate)
+    bounds = stamps.errors(row, finished, report.accuracy)
     times = stamps.in_doubt(row, bounds)
     row |= dict.fromkeys(times)
     said = {
@@ -115,7 +115,7 @@ def doubts(
         "accept_counters_mismatch": not all(map(counters_add_up, records)) or _disagrees(row),
     }
     raised = (name for name, holds in found.items() if holds)
-    return tuple(dict.fromkeys((*report.certificate.flags, *raised)))
+    return tuple(dict.fromkeys((*report.accuracy.flags, *raised)))
 
 
 def counters_add_up(record: RequestRecord) -> bool:
@@ -160,10 +160,10 @@ def _percentile(values: Floats, q: float) -> float | None:
 
 def _client_lag(report: DriveReport) -> float | None:
     """Lag of the client at the 99th percentile: kernel stamp to read, else the late sends."""
-    certificate = report.certificate
-    lag = certificate.read_lag_us_p99
+    accuracy = report.accuracy
+    lag = accuracy.read_lag_us_p99
     if lag is None:
-        lag = certificate.start_late_us_p99
+        lag = accuracy.start_late_us_p99
     return None if lag is None else lag / 1000
 
 

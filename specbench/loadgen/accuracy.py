@@ -1,4 +1,4 @@
-"""What a drive's figures are worth: summaries of the workers into one report with its certificate.
+"""What a drive's figures are worth: summaries of the workers into one report with its accuracy.
 
 The bound on an error is built from what the client knows, and from nothing that it hopes:
 
@@ -19,7 +19,7 @@ from itertools import chain
 import msgspec
 
 from specbench.loadgen.hotpath.client_stats import WorkerSummary, percentile
-from specbench.model.load import Certificate, DriveReport
+from specbench.model.load import Accuracy, DriveReport
 
 FLOOR_US = 100.0
 CLAIM = 0.995
@@ -43,12 +43,12 @@ def report(summaries: Sequence[WorkerSummary], *, start_unix_ns: int) -> DriveRe
         failed=sum(each.failed for each in summaries),
         interrupted=any(each.interrupted for each in summaries),
         gave_up=next((each.gave_up for each in summaries if each.gave_up), ""),
-        certificate=certificate(summaries),
+        accuracy=accuracy_of(summaries),
     )
 
 
-def certificate(summaries: Sequence[WorkerSummary]) -> Certificate:
-    """Derive the certificate. Where nothing was seen, a figure is None and not zero."""
+def accuracy_of(summaries: Sequence[WorkerSummary]) -> Accuracy:
+    """Derive the accuracy. Where nothing was seen, a figure is None and not zero."""
     lag, gaps = _samples(summaries, "lag"), _samples(summaries, "gap")
     late = _samples(summaries, "late")
     turnaround = _samples(summaries, "turnaround")
@@ -58,7 +58,7 @@ def certificate(summaries: Sequence[WorkerSummary]) -> Certificate:
     event_reads = sum(each.event_reads for each in summaries)
     exact = sum(each.exact_reads for each in summaries)
     lag_maxima = [each.lag_max for each in summaries if each.lag_max is not None]
-    draft = Certificate(
+    draft = Accuracy(
         stamp="kernel" if reads and kernel == reads else "mixed" if kernel else "read",
         processes=len(summaries),
         events=sum(each.events for each in summaries),
@@ -95,7 +95,7 @@ def merge(reports: Sequence[DriveReport]) -> DriveReport:
         if each.window_start_ns is not None and each.window_end_ns is not None
     ]
     window = _common(windows) if len(windows) == len(reports) else None
-    found = [each.certificate for each in reports]
+    found = [each.accuracy for each in reports]
     stamps = {each.stamp for each in found}
     shares = [each.exact_share for each in found if each.exact_share is not None]
     figures = {name: sum(getattr(each, name) for each in found) for name in _ADDED}
@@ -110,7 +110,7 @@ def merge(reports: Sequence[DriveReport]) -> DriveReport:
         failed=sum(each.failed for each in reports),
         interrupted=any(each.interrupted for each in reports),
         gave_up=next((each.gave_up for each in reports if each.gave_up), ""),
-        certificate=msgspec.structs.replace(
+        accuracy=msgspec.structs.replace(
             found[0],
             stamp=stamps.pop() if len(stamps) == 1 else "mixed",
             exact_share=min(shares, default=None),
@@ -143,8 +143,8 @@ def _worst(values: Iterable[float | None]) -> float | None:
     return max((value for value in values if value is not None), default=None)
 
 
-def doubts(found: Certificate, gap_us: float | None) -> tuple[str, ...]:
-    """Give the flags that the figures of a certificate call for.
+def doubts(found: Accuracy, gap_us: float | None) -> tuple[str, ...]:
+    """Give the flags that the figures of an accuracy call for.
 
     `client_saturated`: the busiest process took more than 90 % of a core, or sends were more than
     10 ms late (p99), or reads were late (p99) by more than `gap_us`, the typical gap between

@@ -15,61 +15,63 @@ from specbench.errors import HostError, InputError
 from specbench.loadgen.accuracy import report
 from specbench.loadgen.hotpath.client_stats import WorkerSummary
 from specbench.loadgen.hotpath.endpoint import resolve
-from specbench.loadgen.messages import Order, Ready, Refused, Word
-from specbench.loadgen.schedule import Share, check_job, choose_processes
-from specbench.model.load import DriveEvent, DriveJob, DriveProgress
+from specbench.loadgen.messages import Message, Ready, Refused, WorkerSpec
+from specbench.loadgen.schedule import Share, check_load, choose_processes
+from specbench.model.load import DriveEvent, DriveProgress, LoadSpec
 
 LEAD_NS = 50_000_000
 """Between the word "go" and the first send: all workers wait for the same instant."""
 STOP_TIMEOUT_S = 10.0
 HUGE_PAGES = "glibc.malloc.hugetlb=1"
-"""Tapes of hundreds of streams grow side by side: with 4 KiB pages each event pays 1 to 2 us of
-page faults and cache misses of the page tables. Another C library passes over it."""
-_decode: msgspec.json.Decoder[Word] = msgspec.json.Decoder(Word)
+"""The reads of hundreds of streams are kept side by side: with 4 KiB pages an event pays 1 to 2 us
+of page faults and cache misses of the page tables. Another C library passes over it."""
+_decode: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
 
 
 def drive(
-    job: DriveJob,
+    load: LoadSpec,
     sink: Path,
     *,
     share: Share | None = None,
     start_unix_ns: int | None = None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Generator[DriveEvent, None, None]:
-    """Send a job's load, append one JSON line a request to `sink`, and tell how it goes.
+    """Send a load, append one JSON line a request to `sink`, and tell how it goes.
 
     Yields DriveProgress about twice a second and one DriveReport at the end. Closing the generator,
     or Ctrl-C, aborts: requests in flight become rows `aborted`, no process survives. `share` and
     `start_unix_ns` are for a drive from several hosts: this one's part, and the common start. Once
     `stopped` says so, what is in flight is aborted and the report is of what came until then.
 
-    Raises InputError for a job that cannot be driven, HostError when nothing can be reached, when
+    Raises InputError for a load that cannot be driven, HostError when nothing can be reached, when
     rows cannot be written, or when a worker dies.
     """
-    check_job(job)
-    endpoint = resolve(job.target, job.connect_timeout_s)
+    check_load(load)
+    endpoint = resolve(load.target, load.connect_timeout_s)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    processes = choose_processes(job, cores or 1)
+    processes = choose_processes(load, cores or 1)
     drive_id = os.urandom(4).hex()
-    wanted = msgspec.structs.replace(job, keep_text=job.keep_text or job.retokenise)
-    orders = [
-        Order(job=wanted, share=part, endpoint=endpoint, drive_id=drive_id, sink=os.fspath(sink))
+    wanted = msgspec.structs.replace(load, keep_text=load.keep_text or load.retokenise)
+    specs = [
+        WorkerSpec(
+            load=wanted, share=part, endpoint=endpoint, drive_id=drive_id, sink=os.fspath(sink)
+        )
         for part in (share or Share()).split(processes)
     ]
-    crew = _Crew(orders)
+    workers = _Workers(specs)
     try:
-        crew.ready()
+        workers.ready()
         start_ns, unix_ns = _start(start_unix_ns)
-        crew.go(start_ns)
-        yield from crew.progress(stopped)
-        summaries = crew.summaries
+        workers.go(start_ns)
+        yield from workers.progress(stopped)
+        summaries = workers.summaries
     finally:
-        crew.stop()
-    _check_reached(summaries, job)
-    if job.retokenise:
+        workers.stop()
+    _check_reached(summaries, load)
+    if load.retokenise:
         from specbench.loadgen.retokenise import retokenise  # noqa: PLC0415 - slow, rarely wanted
 
-        retokenise(sink, job, drive_id)
+        retokenise(sink, load, drive_id)
     yield report(summaries, start_unix_ns=unix_ns)
 
 
@@ -86,37 +88,39 @@ def _start(start_unix_ns: int | None) -> tuple[int, int]:
     return now + start_unix_ns - wall, start_unix_ns
 
 
-def _check_reached(summaries: Sequence[WorkerSummary], job: DriveJob) -> None:
+def _check_reached(summaries: Sequence[WorkerSummary], load: LoadSpec) -> None:
     requests = sum(each.requests for each in summaries)
     if requests and requests == sum(each.unreachable for each in summaries):
         first = next(each.first_failure for each in summaries if each.first_failure)
-        raise HostError(f"nothing ever answered: {first}", where=job.target.url)
+        raise HostError(f"nothing ever answered: {first}", where=load.target.url)
 
 
-class _Crew:
+class _Workers:
     """The worker processes of one drive."""
 
-    def __init__(self, orders: Sequence[Order]) -> None:
+    def __init__(self, specs: Sequence[WorkerSpec]) -> None:
         self._selector = selectors.DefaultSelector()
         self._buffers: dict[int, bytes] = {}
         self._latest: dict[int, DriveProgress] = {}
         self._ready: list[Ready] = []
         self._workers: list[subprocess.Popen[bytes]] = []
         self.summaries: list[WorkerSummary] = []
-        for order in orders:
+        for spec in specs:
             worker = _spawn()
             self._workers.append(worker)
             pipe = _pipe(worker.stdout)
             os.set_blocking(pipe.fileno(), False)
             self._selector.register(pipe, selectors.EVENT_READ, worker)
-            self._tell(worker, msgspec.json.encode(order))
+            self._tell(worker, msgspec.json.encode(spec))
 
     def ready(self) -> None:
         """Wait until every worker has its connections. Raises HostError when none has any."""
         while len(self._ready) < len(self._workers):
             self._listen(None)
-        if not any(word.opened for word in self._ready):
-            failure = next((word.failure for word in self._ready if word.failure), "no connection")
+        if not any(one.opened for one in self._ready):
+            failure = next(
+                (message.failure for message in self._ready if message.failure), "no connection"
+            )
             raise HostError(f"cannot open a connection to the server: {failure}")
 
     def go(self, start_ns: int) -> None:
@@ -138,7 +142,7 @@ class _Crew:
                 self._latest.clear()
 
     def stop(self) -> None:
-        """Take the word from every worker and see it end, by force after a while."""
+        """Take the message from every worker and see it end, by force after a while."""
         for worker in self._workers:
             _pipe(worker.stdin).close()
         deadline = time.monotonic() + STOP_TIMEOUT_S
@@ -183,17 +187,17 @@ class _Crew:
                 self._take(key.fd, _decode.decode(line))
         return bool(ready)
 
-    def _take(self, fd: int, word: Word) -> None:
-        match word:
+    def _take(self, fd: int, message: Message) -> None:
+        match message:
             case Ready():
-                self._ready.append(word)
+                self._ready.append(message)
             case DriveProgress():
-                self._latest[fd] = word
+                self._latest[fd] = message
             case WorkerSummary():
-                self.summaries.append(word)
+                self.summaries.append(message)
             case Refused():
-                kind = InputError if word.is_input else HostError
-                raise kind(word.what, where=word.where, hint=word.hint)
+                kind = InputError if message.is_input else HostError
+                raise kind(message.what, where=message.where, hint=message.hint)
 
     def _check_end(self, worker: subprocess.Popen[bytes]) -> None:
         status = worker.wait()

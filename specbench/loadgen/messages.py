@@ -5,13 +5,13 @@ import msgspec
 from specbench.loadgen.hotpath.client_stats import WorkerSummary
 from specbench.loadgen.hotpath.endpoint import Endpoint
 from specbench.loadgen.schedule import Share
-from specbench.model.load import DriveJob, DriveProgress
+from specbench.model.load import DriveProgress, LoadSpec
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True, tag="order"):
+class WorkerSpec(msgspec.Struct, frozen=True, kw_only=True, tag="order"):
     """What a worker is to do. It holds the API key (in the head), so it travels by pipe only."""
 
-    job: DriveJob
+    load: LoadSpec
     share: Share
     endpoint: Endpoint
     drive_id: str
@@ -36,4 +36,4 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True, tag="refused"):
     is_input: bool = False
 
 
-Word = Ready | Refused | DriveProgress | WorkerSummary
+Message = Ready | Refused | DriveProgress | WorkerSummary

@@ -1,4 +1,4 @@
-"""One load driven from other machines: the artefact on each, started together, rows fetched."""
+"""One load driven from other machines: the zipapp on each, started together, rows fetched."""
 
 import os
 import queue
@@ -14,9 +14,9 @@ from specbench.errors import HostError, InputError
 from specbench.loadgen.accuracy import merge
 from specbench.loadgen.drive import total_progress
 from specbench.loadgen.messages import Refused
-from specbench.loadgen.schedule import check_job
+from specbench.loadgen.schedule import check_load
 from specbench.loadgen.zipapp import build
-from specbench.model.load import DriveEvent, DriveJob, DriveProgress, DriveReport
+from specbench.model.load import DriveEvent, DriveProgress, DriveReport, LoadSpec
 from specbench.remote.shell import Shell
 
 LEAD_S = 5.0
@@ -35,23 +35,23 @@ class Place(msgspec.Struct, frozen=True):
 
 
 def drive_from(
-    places: Sequence[Place], job: DriveJob, sink: Path
+    places: Sequence[Place], load: LoadSpec, sink: Path
 ) -> Generator[DriveEvent, None, None]:
-    """Drive one job from several machines at once, as `drive` does from this one.
+    """Drive one load from several machines at once, as `drive` does from this one.
 
     Each place takes every n-th request and its part of the concurrency. Starts coincide by each
     host's own clock, whose offset is measured over the shell: half a round trip is its error.
 
-    Raises HostError naming the host, InputError for the job.
+    Raises HostError naming the host, InputError for the load.
     """
-    check_job(job)
+    check_load(load)
     with tempfile.TemporaryDirectory(prefix="specbench-load-") as scratch:
-        artefact = build(Path(scratch) / "specbench-load.pyz").read_bytes()
+        zipapp = build(Path(scratch) / "specbench-load.pyz").read_bytes()
     parts = [_Part(place, number, len(places)) for number, place in enumerate(places)]
     heard: queue.Queue[tuple[_Part, Said | HostError]] = queue.Queue()
     try:
         for part in parts:
-            part.prepare(job, artefact)
+            part.prepare(load, zipapp)
         start_unix_ns = time.time_ns() + int(LEAD_S * 1e9)
         for part in parts:
             part.start(start_unix_ns, heard)
@@ -100,28 +100,28 @@ class _Part:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def prepare(self, job: DriveJob, artefact: bytes) -> None:
-        """Put the artefact, the prompts, the job and the key on the host."""
+    def prepare(self, load: LoadSpec, zipapp: bytes) -> None:
+        """Put the zipapp, the prompts, the load and the key on the host."""
         made = self._shell.run(["mktemp", "-d"])
         if not made.ok:
             raise HostError(f"{self.name}: cannot make a folder: {made.complaint}")
         self._folder = made.stdout.strip()
-        there = msgspec.structs.replace(job, prompts_path=f"{self._folder}/prompts.jsonl")
-        self._shell.write_file(f"{self._folder}/load.pyz", artefact)
-        self._shell.write_file(f"{self._folder}/prompts.jsonl", _read(job.prompts_path))
-        self._shell.write_file(f"{self._folder}/job.json", msgspec.json.encode(there))
-        key = os.environ.get(job.target.api_key_env or "")
+        there = msgspec.structs.replace(load, prompts_path=f"{self._folder}/prompts.jsonl")
+        self._shell.write_file(f"{self._folder}/load.pyz", zipapp)
+        self._shell.write_file(f"{self._folder}/prompts.jsonl", _read(load.prompts_path))
+        self._shell.write_file(f"{self._folder}/load.json", msgspec.json.encode(there))
+        key = os.environ.get(load.target.api_key_env or "")
         if key:
             self._shell.write_file(f"{self._folder}/key", key.encode(), mode=0o600)
 
     def start(
         self, start_unix_ns: int, heard: "queue.Queue[tuple[_Part, Said | HostError]]"
     ) -> None:
-        """Start the artefact; what it says goes to `heard`."""
+        """Start the zipapp; what it says goes to `heard`."""
         argv = [
             self._python,
             f"{self._folder}/load.pyz",
-            f"{self._folder}/job.json",
+            f"{self._folder}/load.json",
             *("--rows", f"{self._folder}/rows.jsonl"),
             *("--share", f"{self.number}/{self._of}"),
             *("--start-at", str(start_unix_ns + self._clock_offset_ns())),

@@ -1,7 +1,7 @@
 """Counting by the server's tokenizer what the server itself did not count; only when asked.
 
 A text is not its tokens: tokenizing it again may give another number than was generated. So such
-counts are marked `retokenised`, chunks stay uncounted, and nothing is done unless the job says so.
+counts are marked `retokenised`, chunks stay uncounted, and nothing is done unless the load says so.
 """
 
 import os
@@ -11,7 +11,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 import msgspec
 
-from specbench.model.load import DriveJob, RequestRecord, Target
+from specbench.model.load import LoadSpec, RequestRecord, Target
 
 TIMEOUT_S = 30.0
 
@@ -23,7 +23,7 @@ class _Tokenized(msgspec.Struct):
     tokens: list[int] | None = None
 
 
-def retokenise(sink: Path, job: DriveJob, drive_id: str) -> int:
+def retokenise(sink: Path, load: LoadSpec, drive_id: str) -> int:
     """Count the uncounted rows of one drive; gives how many were. The sink is replaced whole.
 
     A server without /tokenize, or one that is gone, leaves rows uncounted.
@@ -38,11 +38,11 @@ def retokenise(sink: Path, job: DriveJob, drive_id: str) -> int:
                 continue
             record = decode(line)
             if record.output_tokens is None and record.text and record.status == "ok":
-                record.output_tokens = _count(job.target, record.text)
+                record.output_tokens = _count(load.target, record.text)
                 if record.output_tokens is not None:
                     record.count_source = "retokenised"
                     counted += 1
-            if not job.keep_text:
+            if not load.keep_text:
                 record.text = record.output_ids = None
             out.write(msgspec.json.encode(record) + b"\n")
         out.flush()

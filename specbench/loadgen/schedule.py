@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import msgspec
 
 from specbench.errors import InputError
-from specbench.model.load import Closed, DriveJob, Open, Ramp, Replay, Shape
+from specbench.model.load import Closed, LoadSpec, Open, Ramp, Replay, Shape
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -67,16 +67,16 @@ def duration_s(shape: Shape) -> float | None:
             return None
 
 
-def choose_processes(job: DriveJob, cores: int) -> int:
-    """How many worker processes drive this job when it does not say.
+def choose_processes(load: LoadSpec, cores: int) -> int:
+    """How many worker processes drive this load when it does not say.
 
     One process keeps up with about 100,000 events a second on a whole core; half of that is left
     as reserve, and a stream is taken to send 100 events a second: a process for each 512 streams.
     An open loop is taken to hold two seconds of arrivals. One core stays with everybody else.
     """
-    if job.processes > 0:
-        return job.processes
-    return max(1, min(math.ceil(_expected_streams(job.shape) / 512), cores - 1))
+    if load.processes > 0:
+        return load.processes
+    return max(1, min(math.ceil(_expected_streams(load.shape) / 512), cores - 1))
 
 
 def _expected_streams(shape: Shape) -> float:
@@ -91,15 +91,16 @@ def _expected_streams(shape: Shape) -> float:
             return 2 * _replay_rate(shape)
 
 
-def check_job(job: DriveJob) -> None:
-    """Refuse a job that cannot be driven, before anything is sent. Raises InputError."""
+def check_load(load: LoadSpec) -> None:
+    """Refuse a load that cannot be driven, before anything is sent. Raises InputError."""
+    stop = load.stop
     problems = {
-        "stop.requests must be at least 1": job.stop.requests is not None and job.stop.requests < 1,
-        "stop.seconds must be positive": job.stop.seconds is not None and job.stop.seconds <= 0,
-        "stop.tokens must be at least 1": job.stop.tokens is not None and job.stop.tokens < 1,
-        "warmup_requests must not be negative": job.warmup_requests < 0,
-        "request_timeout_s must be positive": not job.request_timeout_s > 0,
-        _shape_problem(job.shape): _shape_problem(job.shape) != "",
+        "stop.requests must be at least 1": stop.requests is not None and stop.requests < 1,
+        "stop.seconds must be positive": stop.seconds is not None and stop.seconds <= 0,
+        "stop.tokens must be at least 1": stop.tokens is not None and stop.tokens < 1,
+        "warmup_requests must not be negative": load.warmup_requests < 0,
+        "request_timeout_s must be positive": not load.request_timeout_s > 0,
+        _shape_problem(load.shape): _shape_problem(load.shape) != "",
     }
     for problem, found in problems.items():
         if found:

@@ -1,8 +1,8 @@
-"""The load generator on its own: a job file in, rows into a file, events to standard output.
+"""The load generator on its own: a load file in, rows into a file, events to standard output.
 
-    python specbench-load.pyz JOB --rows FILE [--share K/N] [--start-at UNIX_NS] [--key-file FILE]
+    python specbench-load.pyz LOAD --rows FILE [--share K/N] [--start-at UNIX_NS] [--key-file FILE]
 
-JOB is a DriveJob as JSON. Events are JSON lines: drive_progress, and at the end drive_report or
+LOAD is a LoadSpec as JSON. Events are JSON lines: drive_progress, and at the end drive_report or
 refused. With --share K/N this is part K (from 0) of N that drive one load together from the
 instant --start-at. --key-file holds the API key, so that no command line does.
 """
@@ -21,19 +21,19 @@ from specbench.errors import InputError, SpecbenchError
 from specbench.loadgen.drive import drive
 from specbench.loadgen.messages import Refused
 from specbench.loadgen.schedule import Share
-from specbench.model.load import DriveJob
+from specbench.model.load import LoadSpec
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Drive one job. Exit status as everywhere: 2 input, 4 host, 130 interrupted."""
+    """Drive one load. Exit status as everywhere: 2 input, 4 host, 130 interrupted."""
     options = _options(argv)
     for name in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, _interrupt)
     try:
-        job = _job(options.job)
-        if options.key_file and job.target.api_key_env:
-            os.environ[job.target.api_key_env] = options.key_file.read_text().strip()
-        events = drive(job, options.rows, share=options.share, start_unix_ns=options.start_at)
+        load = _load(options.load)
+        if options.key_file and load.target.api_key_env:
+            os.environ[load.target.api_key_env] = options.key_file.read_text().strip()
+        events = drive(load, options.rows, share=options.share, start_unix_ns=options.start_at)
         with closing(events):
             for event in events:
                 _say(msgspec.json.encode(event))
@@ -49,7 +49,7 @@ def main(argv: list[str] | None = None) -> None:
 def _options(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="specbench-load", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("job", type=Path)
+    parser.add_argument("load", type=Path)
     parser.add_argument("--rows", type=Path, required=True)
     parser.add_argument("--share", type=_share, default=Share())
     parser.add_argument("--start-at", type=int)
@@ -65,13 +65,13 @@ def _share(text: str) -> Share:
     return share
 
 
-def _job(path: Path) -> DriveJob:
+def _load(path: Path) -> LoadSpec:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=DriveJob)
+        return msgspec.json.decode(path.read_bytes(), type=LoadSpec)
     except OSError as error:
-        raise InputError(f"cannot read the job: {error.strerror}", where=str(path)) from None
+        raise InputError(f"cannot read the load: {error.strerror}", where=str(path)) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"not a job: {error}", where=str(path)) from None
+        raise InputError(f"not a load: {error}", where=str(path)) from None
 
 
 def _say(line: bytes) -> None:

@@ -19,7 +19,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def build(path: Path) -> Path:
-    """Write the artefact and give its path. Equal sources make equal bytes."""
+    """Write the zipapp and give its path. Equal sources make equal bytes."""
     members = {"__main__.py": _MAIN, "specbench/__init__.py": _ROOT}
     own = sorted(
         source.relative_to(_PACKAGE)
@@ -39,5 +39,5 @@ def build(path: Path) -> Path:
 
 
 def digest(path: Path) -> str:
-    """Give the SHA-256 of an artefact: what a recording says drove its load."""
+    """Give the SHA-256 of a zipapp: what a recording says drove its load."""
     return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -121,7 +121,7 @@ class ServiceLevels(msgspec.Struct, frozen=True, kw_only=True):
     e2e_ms: float | None = None
 
 
-class DriveJob(msgspec.Struct, frozen=True, kw_only=True):
+class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One trial's load, complete: it can be written to a file and driven on another machine.
 
     `prompts_path` is a JSON-lines file of Prompt; prompts are taken in file order (the planner
@@ -259,7 +259,7 @@ class DriveProgress(msgspec.Struct, frozen=True, kw_only=True, tag="drive_progre
     silent_s: float = 0.0
 
 
-class Certificate(msgspec.Struct, frozen=True, kw_only=True):
+class Accuracy(msgspec.Struct, frozen=True, kw_only=True):
     """What the trial's own figures are worth, and the bound on their error.
 
     `read_lag_us_*`: kernel stamp against the end of the turn that read, which no read of it is
@@ -296,7 +296,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DriveReport(msgspec.Struct, frozen=True, kw_only=True, tag="drive_report"):
-    """The end of a drive: its clock, its window and its certificate.
+    """The end of a drive: its clock, its window and its accuracy.
 
     `measured_start_ns`/`measured_end_ns` bound the measured phase; `window_start_ns`/
     `window_end_ns` the part of it in which the number of requests in flight was at the target
@@ -312,7 +312,7 @@ class DriveReport(msgspec.Struct, frozen=True, kw_only=True, tag="drive_report")
     requests: int
     failed: int
     interrupted: bool
-    certificate: Certificate
+    accuracy: Accuracy = msgspec.field(name="certificate")  # its name since the first recordings
     gave_up: str = ""
 
 

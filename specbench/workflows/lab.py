@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from specbench.model.host import Host
-from specbench.model.load import DriveEvent, DriveJob
+from specbench.model.load import DriveEvent, LoadSpec
 from specbench.verify.events import VerifyEvent
 from specbench.verify.options import VerifyOptions
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from specbench.launchers import Launcher
 
 Verify = Callable[[str, VerifyOptions], Iterator[VerifyEvent]]
-Drive = Callable[[Host, DriveJob, Path], Generator[DriveEvent, None, None]]
+Drive = Callable[[Host, LoadSpec, Path], Generator[DriveEvent, None, None]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ def drives_remotely(host: Host) -> bool:
     return host.drive_from == "host" and not host.is_local
 
 
-def drive_for_host(host: Host, job: DriveJob, sink: Path) -> Generator[DriveEvent, None, None]:
+def drive_for_host(host: Host, job: LoadSpec, sink: Path) -> Generator[DriveEvent, None, None]:
     """Drive from this machine, or on the host (the driver is carried there as one file).
 
     Raises HostError when nothing can be reached, InputError for a job that cannot be driven.

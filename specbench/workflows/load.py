@@ -17,12 +17,12 @@ from specbench.loadgen import drive
 from specbench.loadgen.saturation import next_level
 from specbench.model.load import (
     FEWEST_A_SLOT,
+    Accuracy,
     Api,
-    Certificate,
     Closed,
-    DriveJob,
     DriveProgress,
     DriveReport,
+    LoadSpec,
     Open,
     RequestRecord,
     Sampling,
@@ -81,7 +81,7 @@ class LevelFinished(msgspec.Struct, frozen=True, kw_only=True):
     rate: float | None
     columns: dict[str, Any]
     flags: tuple[str, ...]
-    certificate: Certificate
+    accuracy: Accuracy = msgspec.field(name="certificate")
     rows: str | None = None
     failures: tuple[Failure, ...] = ()
     gave_up: str = ""
@@ -125,10 +125,10 @@ def measure(
         for number, shape in enumerate(_shapes(options, measured)):
             name = _name(shape)
             yield LevelStarted(name=name)
-            job = _job(options, server, shape, asked, Path(scratch), number)
+            spec = _spec(options, server, shape, asked, Path(scratch), number)
             sink = folder / f"{name.replace(' ', '-')}.jsonl"
             sink.unlink(missing_ok=True)
-            for event in drive(job, sink, stopped=stopped):
+            for event in drive(spec, sink, stopped=stopped):
                 if not isinstance(event, DriveReport):
                     yield event
                     continue
@@ -197,19 +197,19 @@ def _requests(options: LoadOptions, slots: int | None) -> int:
     return max(FEWEST, wanted)
 
 
-def _job(
+def _spec(
     options: LoadOptions,
     server: ServerSeen,
     shape: Shape,
     asked: PromptSet,
     folder: Path,
     number: int,
-) -> DriveJob:
+) -> LoadSpec:
     """Put one level together; its salt keeps it from the prefix cache of the level before."""
     slots = _slots(shape)
     path = folder / "prompts.jsonl"
     own = write_prompts(asked, path, warmup=slots or 1, seed=options.seed)
-    return DriveJob(
+    return LoadSpec(
         target=Target(
             url=options.url,
             model=server.model,
@@ -252,7 +252,7 @@ def _finished(
         rate=shape.rate if isinstance(shape, Open) else None,
         columns=columns,
         flags=doubts(columns, report, records, n_prompts=n_prompts, slots=_slots(shape)),
-        certificate=report.certificate,
+        accuracy=report.accuracy,
         rows=str(sink) if options.keep is not None else None,
         failures=failures(records),
         gave_up=report.gave_up,

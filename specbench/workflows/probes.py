@@ -19,8 +19,8 @@ from specbench.model.host import Host
 from specbench.model.load import (
     Closed,
     Dataset,
-    DriveJob,
     DriveReport,
+    LoadSpec,
     Sampling,
     Stop,
     Target,
@@ -194,12 +194,12 @@ def _measure(bench: Bench, server: Server, spec: LaunchSpec, settings: Settings)
     return summarise(records, report, speculative=spec.speculative)
 
 
-def _job(bench: Bench, url: str, prompts: Path, settings: Settings) -> DriveJob:
+def _job(bench: Bench, url: str, prompts: Path, settings: Settings) -> LoadSpec:
     options, slots = bench.workload, int(settings.get("concurrency") or 1)
     given = {name: level for name, level in settings.items() if level is not None}
     fields = set(Sampling.__struct_fields__)
     sampling = {n: getattr(options, n) for n in fields if hasattr(options, n)}
-    return DriveJob(
+    return LoadSpec(
         target=Target(
             url=url,
             model=bench.matrix.model.served_name,

@@ -12,8 +12,8 @@ from specbench.loadgen import drive
 from specbench.model.load import (
     Api,
     Closed,
-    DriveJob,
     DriveReport,
+    LoadSpec,
     Prompt,
     RequestRecord,
     Sampling,
@@ -74,8 +74,8 @@ def _level(server: Path, folder: Path, streams: int, processes: int) -> Limit:
     log, sink = folder / "truth.jsonl", folder / f"rows-{streams}.jsonl"
     options = ["--ttft-us", str(TTFT_MS * 1000), "--gap-us", str(GAP_MS * 1000), "--step"]
     with serving(server, log, options, prefix=undisturbed()) as port:
-        job = truth_job(folder, port, streams, 2 * streams, TOKENS, processes=processes)
-        *_, report = drive(job, sink)
+        spec = truth_load(folder, port, streams, 2 * streams, TOKENS, processes=processes)
+        *_, report = drive(spec, sink)
     if not isinstance(report, DriveReport):
         raise HostError("the drive ended without a report")
     decoder = msgspec.json.Decoder(RequestRecord)
@@ -83,7 +83,7 @@ def _level(server: Path, folder: Path, streams: int, processes: int) -> Limit:
     return _limit(streams, report, compare(records, read_log(log)))
 
 
-def truth_job(
+def truth_load(
     folder: Path,
     port: int,
     streams: int,
@@ -92,11 +92,11 @@ def truth_job(
     *,
     processes: int,
     api: Api = "chat",
-) -> DriveJob:
-    """Give the job that drives a closed loop against the ground-truth server."""
+) -> LoadSpec:
+    """Give the spec that drives a closed loop against the ground-truth server."""
     prompts = folder / "prompts.jsonl"
     prompts.write_bytes(msgspec.json.encode(Prompt(prompt_id="truth", text="Say something.")))
-    return DriveJob(
+    return LoadSpec(
         target=Target(url=f"http://127.0.0.1:{port}", model="truth", api=api),
         prompts_path=str(prompts),
         sampling=Sampling(max_tokens=tokens),
@@ -109,7 +109,7 @@ def truth_job(
 def _limit(streams: int, report: DriveReport, errors: Errors) -> Limit:
     if not errors.requests:
         raise HostError(f"no request of the self-test at {streams} streams came through")
-    found = report.certificate
+    found = report.accuracy
     seconds = (report.measured_end_ns - report.measured_start_ns) / 1e9
     return Limit(
         streams=streams,

@@ -20,8 +20,8 @@ from specbench.model.event import RunEvent, TrialFinished, TrialProgress, TrialS
 from specbench.model.host import Host
 from specbench.model.load import (
     Closed,
-    DriveJob,
     DriveReport,
+    LoadSpec,
     RequestRecord,
     Shape,
     Stop,
@@ -58,7 +58,7 @@ def measure(
     asked = asked_of(trial)
     draft = bench.writer.draft(trial.trial_id)
     sink = draft / "requests.jsonl"
-    job = drive_job(
+    spec = load_spec(
         asked,
         prompts_of(bench, asked.workload),
         target=Target(
@@ -75,11 +75,11 @@ def measure(
     service.flush()
     client = client_facts() | {"load_avg_1min": os.getloadavg()[0]} | _placement(bench.host)
     started_at, clock = utc_now(), time.monotonic()
-    report, failure = yield from _drive(bench, trial, service, job, sink)
+    report, failure = yield from _drive(bench, trial, service, spec, sink)
     death = failure if isinstance(failure, LoadFailure) else None
     (draft / "prompts.jsonl").unlink(missing_ok=True)
     sealed = _sealed(
-        bench, block, trial, service, client=client, job=job,
+        bench, block, trial, service, client=client, spec=spec,
         workload=asked.workload, report=report,
         failure=failure, sink=sink, started_at=started_at, duration_s=time.monotonic() - clock,
     )  # fmt: skip
@@ -105,7 +105,7 @@ def asked_of(trial: Trial) -> Asked:
     return trial.asked
 
 
-def drive_job(
+def load_spec(
     asked: Asked,
     prompts: config.PromptSet,
     *,
@@ -113,13 +113,13 @@ def drive_job(
     folder: Path,
     salt: str,
     seed: int,
-) -> DriveJob:
+) -> LoadSpec:
     """Write the prompts in their order into `folder`, and say all that the driver must know."""
     workload = asked.workload
     warmup = _warmup(workload, asked.shape)
     path = folder / "prompts.jsonl"
     own = write_prompts(prompts, path, warmup=warmup, seed=seed)
-    return DriveJob(
+    return LoadSpec(
         target=target,
         prompts_path=str(path),
         sampling=asked.sampling,
@@ -155,7 +155,7 @@ def _warmup(workload: WorkloadOptions, shape: Shape) -> int:
 
 
 def _drive(
-    bench: Bench, trial: Trial, service: "Service", job: DriveJob, sink: Path
+    bench: Bench, trial: Trial, service: "Service", spec: LoadSpec, sink: Path
 ) -> Generator[RunEvent, None, tuple[DriveReport | None, LoadFailure | str]]:
     """Drive the load and watch the server.
 
@@ -165,7 +165,7 @@ def _drive(
     cut_off, through_it = False, _placement(bench.host)["drive_from"] == "here"
     checked = time.monotonic()
     try:
-        with closing(bench.lab.drive(bench.host, job, sink)) as drive:
+        with closing(bench.lab.drive(bench.host, spec, sink)) as drive:
             for event in drive:
                 if isinstance(event, DriveReport):
                     report = event
@@ -205,7 +205,7 @@ def aftermath(
 
 def _sealed(
     bench: Bench, block: Block, trial: Trial, service: "Service", *,
-    client: dict[str, Any], job: DriveJob, workload: WorkloadOptions, report: DriveReport | None,
+    client: dict[str, Any], spec: LoadSpec, workload: WorkloadOptions, report: DriveReport | None,
     failure: LoadFailure | str, sink: Path, started_at: str, duration_s: float,
 ) -> SealedTrial:  # fmt: skip
     row: dict[str, Any] = {}
@@ -226,7 +226,7 @@ def _sealed(
         ended_at=utc_now(),
         duration_s=duration_s,
         report=report,
-        sampling=msgspec.to_builtins(job.sampling),
+        sampling=msgspec.to_builtins(spec.sampling),
         workload=msgspec.to_builtins(workload)
         | {"dataset_sha256": bench.datasets[workload.dataset].sha256},
         client=client,
@@ -274,7 +274,7 @@ def _summary(
 
 def _host_summary(host: Host, service: "Service", report: DriveReport) -> HostSummary | None:
     """Summarise the host over the drive; a driver over there is no load of somebody else's."""
-    cpu_s, span_s = report.certificate.cpu_s, report.measured_end_ns / 1e9
+    cpu_s, span_s = report.accuracy.cpu_s, report.measured_end_ns / 1e9
     driver_cpus: float | None = 0.0
     if drives_remotely(host):
         driver_cpus = cpu_s / span_s if cpu_s is not None and span_s > 0 else None

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specbench.errors import HostError
-from specbench.model.load import Certificate, RequestRecord
+from specbench.model.load import Accuracy, RequestRecord
 
 _PACKAGED = Path(__file__).parents[1] / "data" / "groundtruth"
 _IN_TREE = Path(__file__).parents[2] / "benchmarks" / "groundtruth"
@@ -128,8 +128,8 @@ def compare(records: Sequence[RequestRecord], truths: dict[str, Truth]) -> Error
     )
 
 
-def held(errors: Errors, found: Certificate) -> float:
-    """Give the share of requests, or of gaps, inside the certificate's bounds: the lesser one."""
+def held(errors: Errors, found: Accuracy) -> float:
+    """Give the share of requests, or of gaps, inside the bounds claimed: the lesser one."""
     ttft = np.mean(errors.ttft <= (found.ttft_error_us or 0.0)) if errors.ttft.size else 1.0
     gap = np.mean(errors.gap <= (found.gap_error_us or 0.0)) if errors.gap.size else 1.0
     return float(min(ttft, gap))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from specbench.analysis import stamps
 from specbench.analysis.summary import doubts, summarise
-from specbench.model.load import Certificate, DriveReport, RequestRecord
+from specbench.model.load import Accuracy, DriveReport, RequestRecord
 from tests.recording.records import report
 
 MS = 1_000_000
@@ -77,9 +77,9 @@ def test_one_doubtful_reply_of_many_withholds_the_tail_and_not_the_median() -> N
 def test_old_rows_have_the_bounds_of_their_trial() -> None:
     old = reply(first=None, last=None)
     old.inexact_stamps = 3
-    said = Certificate(stamp="kernel", processes=1, events=9, reads=9, ttft_error_us=43_874.0)
+    said = Accuracy(stamp="kernel", processes=1, events=9, reads=9, ttft_error_us=43_874.0)
 
-    row = summarise([old], msgspec.structs.replace(report(), certificate=said), speculative=False)
+    row = summarise([old], msgspec.structs.replace(report(), accuracy=said), speculative=False)
 
     assert row["ttft_ms_p50"] is None
 
@@ -115,10 +115,10 @@ def test_the_bounds_cover_every_truth_that_the_doubts_allow(
         truth.first_token_ns = (truth.first_token_ns or 0) - early * MS
         truth.last_token_ns = (truth.last_token_ns or 0) - late * MS
         true.append(truth)
-    certificate = Certificate(stamp="kernel", processes=1, events=9, reads=9)
+    accuracy = Accuracy(stamp="kernel", processes=1, events=9, reads=9)
     figures = _figures(seen)
 
-    bounds = stamps.errors(figures, seen, certificate)
+    bounds = stamps.errors(figures, seen, accuracy)
 
     for name, value in _figures(true).items():
         if name in bounds and value is not None:

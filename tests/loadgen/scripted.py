@@ -18,8 +18,8 @@ from cryptography.x509.oid import NameOID
 from specbench.loadgen import drive
 from specbench.model.load import (
     Closed,
-    DriveJob,
     DriveReport,
+    LoadSpec,
     Prompt,
     RequestRecord,
     Sampling,
@@ -163,18 +163,18 @@ def serving(
         server.close()
 
 
-def make_job(
+def make_load(
     folder: Path,
     url: str,
     *,
     shape: Shape | None = None,
     requests: int | None = 2,
     **changes: object,
-) -> DriveJob:
+) -> LoadSpec:
     prompts = folder / "prompts.jsonl"
     lines = [msgspec.json.encode(Prompt(prompt_id=f"p{n}", text=f"prompt {n}")) for n in range(7)]
     prompts.write_bytes(b"\n".join(lines) + b"\n")
-    job = DriveJob(
+    load = LoadSpec(
         target=Target(url=url, model="m"),
         prompts_path=str(prompts),
         sampling=Sampling(max_tokens=16),
@@ -183,17 +183,17 @@ def make_job(
         request_timeout_s=5.0,
         processes=1,
     )
-    return msgspec.structs.replace(job, **changes)
+    return msgspec.structs.replace(load, **changes)
 
 
-def with_target(folder: Path, port: int, **changes: object) -> DriveJob:
+def with_target(folder: Path, port: int, **changes: object) -> LoadSpec:
     url = f"http://127.0.0.1:{port}"
-    job = make_job(folder, url)
-    return msgspec.structs.replace(job, target=msgspec.structs.replace(job.target, **changes))
+    load = make_load(folder, url)
+    return msgspec.structs.replace(load, target=msgspec.structs.replace(load.target, **changes))
 
 
-def run(job: DriveJob, sink: Path) -> tuple[DriveReport, list[RequestRecord]]:
-    *_, report = drive(job, sink)
+def run(load: LoadSpec, sink: Path) -> tuple[DriveReport, list[RequestRecord]]:
+    *_, report = drive(load, sink)
     assert isinstance(report, DriveReport)
     return report, rows(sink)
 

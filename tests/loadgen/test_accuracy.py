@@ -2,9 +2,10 @@
 
 import itertools
 
+import msgspec
 import pytest
 
-from specbench.loadgen.accuracy import FLOOR_US, certificate, merge, report
+from specbench.loadgen.accuracy import FLOOR_US, accuracy_of, merge, report
 from specbench.loadgen.hotpath.client_stats import Sampler, WorkerSummary, percentile
 
 US = 1_000
@@ -36,7 +37,7 @@ def summary(**figures: object) -> WorkerSummary:
 
 
 def test_the_bounds_are_doubt_round_trip_and_floor() -> None:
-    found = certificate([summary()])
+    found = accuracy_of([summary()])
 
     assert found.ttft_error_us == pytest.approx(10 + 20 + FLOOR_US)
     assert found.gap_error_us == pytest.approx(FLOOR_US)
@@ -44,7 +45,7 @@ def test_the_bounds_are_doubt_round_trip_and_floor() -> None:
 
 
 def test_a_single_doubtful_chunk_of_a_hundred_widens_the_bound() -> None:
-    found = certificate([summary(gap_doubt=[0] * 99 + [7_000 * US])])
+    found = accuracy_of([summary(gap_doubt=[0] * 99 + [7_000 * US])])
 
     assert found.gap_error_us == pytest.approx(7_000 + FLOOR_US)
 
@@ -58,7 +59,7 @@ def test_a_single_doubtful_chunk_of_a_hundred_widens_the_bound() -> None:
     ],
 )
 def test_a_client_that_cannot_keep_up_says_so(figures: dict[str, object]) -> None:
-    assert certificate([summary(**figures)]).flags == ("client_saturated",)
+    assert accuracy_of([summary(**figures)]).flags == ("client_saturated",)
 
 
 @pytest.mark.parametrize(
@@ -69,15 +70,15 @@ def test_a_client_that_cannot_keep_up_says_so(figures: dict[str, object]) -> Non
     ],
 )
 def test_what_is_not_the_clients_doing_is_not_blamed_on_it(figures: dict[str, object]) -> None:
-    assert certificate([summary(**figures)]).flags == ()
+    assert accuracy_of([summary(**figures)]).flags == ()
 
 
 def test_a_clock_step_is_flagged() -> None:
-    assert certificate([summary(clock_steps=1)]).flags == ("clock_step",)
+    assert accuracy_of([summary(clock_steps=1)]).flags == ("clock_step",)
 
 
 def test_what_was_not_seen_is_none() -> None:
-    found = certificate([WorkerSummary(worker=0)])
+    found = accuracy_of([WorkerSummary(worker=0)])
 
     unseen = (found.exact_share, found.ttft_error_us, found.read_lag_us_p50, found.rtt_us_p50)
     assert unseen == (None, None, None, None)
@@ -101,9 +102,9 @@ def test_the_worst_host_speaks_for_all() -> None:
 
     assert both.start_unix_ns == 5
     assert both.requests == 200
-    assert both.certificate.read_lag_us_p99 == 900
-    assert both.certificate.flags == ("clock_step",)
-    assert both.certificate.processes == 2
+    assert both.accuracy.read_lag_us_p99 == 900
+    assert both.accuracy.flags == ("clock_step",)
+    assert both.accuracy.processes == 2
 
 
 def test_a_sample_is_bounded_even_and_knows_its_maximum() -> None:
@@ -117,3 +118,10 @@ def test_a_sample_is_bounded_even_and_knows_its_maximum() -> None:
     assert sampler.maximum == 9_999
     assert percentile(kept, 0.5) == pytest.approx(5_000, rel=0.1)
     assert len({b - a for a, b in itertools.pairwise(kept)}) == 1
+
+
+def test_recordings_keep_the_key_under_which_they_have_always_held_it() -> None:
+    written = msgspec.json.decode(msgspec.json.encode(report([summary()], start_unix_ns=5)))
+
+    assert written["certificate"]["stamp"] == "kernel"
+    assert "accuracy" not in written

@@ -17,7 +17,7 @@ from tests.loadgen.scripted import (
     finish,
     good,
     index_of,
-    make_job,
+    make_load,
     run,
     serving,
     stream,
@@ -134,9 +134,9 @@ def test_each_bad_server_becomes_a_row_with_its_reason(tmp_path: Path) -> None:
         scripts[number](connection, number)
 
     with serving(script) as server:
-        job = make_job(tmp_path, f"http://127.0.0.1:{server.port}", requests=len(CASES))
+        load = make_load(tmp_path, f"http://127.0.0.1:{server.port}", requests=len(CASES))
 
-        report, found = run(job, tmp_path / "rows.jsonl")
+        report, found = run(load, tmp_path / "rows.jsonl")
 
     names = list(CASES)
     expected = {name: (status, reason) for name, (_, status, reason) in CASES.items()}
@@ -148,7 +148,7 @@ def test_each_bad_server_becomes_a_row_with_its_reason(tmp_path: Path) -> None:
 def test_the_servers_own_words_reach_the_row(tmp_path: Path) -> None:
     body = b'{"error":{"message":"max_new_tokens is too large","code":400}}'
     with serving(answers(b"400 Bad Request", body)) as server:
-        _, found = run(make_job(tmp_path, f"http://127.0.0.1:{server.port}"), tmp_path / "rows")
+        _, found = run(make_load(tmp_path, f"http://127.0.0.1:{server.port}"), tmp_path / "rows")
 
     assert found[0].detail == "max_new_tokens is too large"
     assert found[0].http_status == 400
@@ -156,9 +156,9 @@ def test_the_servers_own_words_reach_the_row(tmp_path: Path) -> None:
 
 def test_a_server_that_never_answers_runs_into_the_timeout(tmp_path: Path) -> None:
     with serving(lambda connection, number: server.hang()) as server:
-        job = make_job(tmp_path, f"http://127.0.0.1:{server.port}", request_timeout_s=0.4)
+        load = make_load(tmp_path, f"http://127.0.0.1:{server.port}", request_timeout_s=0.4)
 
-        _, found = run(job, tmp_path / "rows")
+        _, found = run(load, tmp_path / "rows")
 
     assert [(row.status, row.reason) for row in found] == [("failed", "no_first_byte")] * 2
     assert found[0].first_byte_ns is None
@@ -170,9 +170,11 @@ def test_a_server_that_falls_silent_is_stalled(tmp_path: Path) -> None:
         server.hang()
 
     with serving(script) as server:
-        job = make_job(tmp_path, f"http://127.0.0.1:{server.port}", stall_timeout_s=0.3, requests=1)
+        load = make_load(
+            tmp_path, f"http://127.0.0.1:{server.port}", stall_timeout_s=0.3, requests=1
+        )
 
-        _, found = run(job, tmp_path / "rows")
+        _, found = run(load, tmp_path / "rows")
 
     assert [(row.status, row.reason) for row in found] == [("failed", "stalled")]
     assert len(found[0].chunk_ns) == 1
@@ -186,20 +188,20 @@ def test_a_server_that_trickles_runs_into_the_timeout(tmp_path: Path) -> None:
             time.sleep(0.02)
 
     with serving(script) as server:
-        job = make_job(
+        load = make_load(
             tmp_path, f"http://127.0.0.1:{server.port}", request_timeout_s=0.5, requests=1
         )
 
-        _, found = run(job, tmp_path / "rows")
+        _, found = run(load, tmp_path / "rows")
 
     assert [(row.status, row.reason) for row in found] == [("failed", "timeout")]
 
 
 def test_a_response_that_never_ends_after_its_last_chunk_is_found_complete(tmp_path: Path) -> None:
     with serving(sends(stream(GOOD) + b"trailing garbage", close=False)) as server:
-        job = make_job(tmp_path, f"http://127.0.0.1:{server.port}", requests=1)
+        load = make_load(tmp_path, f"http://127.0.0.1:{server.port}", requests=1)
 
-        _, found = run(job, tmp_path / "rows")
+        _, found = run(load, tmp_path / "rows")
 
     assert found[0].output_tokens == 4
     assert found[0].status in ("ok", "failed")
@@ -211,9 +213,9 @@ def test_a_dropped_keep_alive_costs_a_reconnection_and_no_request(tmp_path: Path
         connection.shutdown(socket.SHUT_RDWR)
 
     with serving(script) as server:
-        job = make_job(tmp_path, f"http://127.0.0.1:{server.port}", requests=6)
+        load = make_load(tmp_path, f"http://127.0.0.1:{server.port}", requests=6)
 
-        report, found = run(job, tmp_path / "rows")
+        report, found = run(load, tmp_path / "rows")
 
     assert [row.status for row in found] == ["ok"] * 6
     assert report.failed == 0
@@ -227,18 +229,18 @@ def test_a_connection_close_header_is_obeyed(tmp_path: Path) -> None:
         connection.shutdown(socket.SHUT_RDWR)
 
     with serving(script) as server:
-        job = make_job(tmp_path, f"http://127.0.0.1:{server.port}", requests=4)
+        load = make_load(tmp_path, f"http://127.0.0.1:{server.port}", requests=4)
 
-        report, found = run(job, tmp_path / "rows")
+        report, found = run(load, tmp_path / "rows")
 
     assert [row.status for row in found] == ["ok"] * 4
-    assert report.certificate.reconnects == 0
+    assert report.accuracy.reconnects == 0
 
 
 def test_a_body_without_framing_ends_with_the_connection(tmp_path: Path) -> None:
     head = b"HTTP/1.0 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
     with serving(sends(head + b"".join(GOOD))) as server:
-        _, found = run(make_job(tmp_path, f"http://127.0.0.1:{server.port}"), tmp_path / "rows")
+        _, found = run(make_load(tmp_path, f"http://127.0.0.1:{server.port}"), tmp_path / "rows")
 
     assert [(row.status, row.output_tokens) for row in found] == [("ok", 4)] * 2
 
@@ -249,7 +251,7 @@ def test_a_plain_document_is_read_as_a_reply(tmp_path: Path) -> None:
         b'"usage":{"prompt_tokens":5,"completion_tokens":3}}'
     )
     with serving(answers(b"200 OK", body)) as server:
-        _, found = run(make_job(tmp_path, f"http://127.0.0.1:{server.port}"), tmp_path / "rows")
+        _, found = run(make_load(tmp_path, f"http://127.0.0.1:{server.port}"), tmp_path / "rows")
 
     assert [(row.status, row.output_tokens) for row in found] == [("ok", 3)] * 2
     assert found[0].chunk_tokens == [3]
@@ -265,7 +267,7 @@ def test_one_bad_answer_spoils_no_other(tmp_path: Path) -> None:
 
     with serving(script) as server:
         _, found = run(
-            make_job(tmp_path, f"http://127.0.0.1:{server.port}", requests=6), tmp_path / "rows"
+            make_load(tmp_path, f"http://127.0.0.1:{server.port}", requests=6), tmp_path / "rows"
         )
 
     assert sorted(row.status for row in found) == ["failed"] * 3 + ["ok"] * 3

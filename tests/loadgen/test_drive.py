@@ -27,7 +27,7 @@ from tests.loadgen.scripted import (
     chunk,
     finish,
     good,
-    make_job,
+    make_load,
     rows,
     run,
     serving,
@@ -50,7 +50,7 @@ def workers_of(pid: int) -> list[str]:
 
 def test_every_request_becomes_one_row_with_the_servers_counts(tmp_path: Path) -> None:
     with serving(good) as server:
-        job = make_job(
+        load = make_load(
             tmp_path,
             f"http://127.0.0.1:{server.port}",
             shape=Closed(concurrency=3),
@@ -58,7 +58,7 @@ def test_every_request_becomes_one_row_with_the_servers_counts(tmp_path: Path) -
             keep_text=True,
         )
 
-        report, found = run(job, tmp_path / "rows")
+        report, found = run(load, tmp_path / "rows")
 
     assert report.requests == len(found) == 9
     assert {row.text for row in found} == {"abcd"}
@@ -72,7 +72,7 @@ def test_every_request_becomes_one_row_with_the_servers_counts(tmp_path: Path) -
 def test_times_of_a_row_are_in_order(tmp_path: Path) -> None:
     with serving(good) as server:
         report, found = run(
-            make_job(tmp_path, f"http://127.0.0.1:{server.port}"), tmp_path / "rows"
+            make_load(tmp_path, f"http://127.0.0.1:{server.port}"), tmp_path / "rows"
         )
 
     for row in found:
@@ -85,7 +85,7 @@ def test_times_of_a_row_are_in_order(tmp_path: Path) -> None:
 
 def test_warm_up_runs_into_the_measured_phase(tmp_path: Path) -> None:
     with serving(good) as server:
-        job = make_job(
+        load = make_load(
             tmp_path,
             f"http://127.0.0.1:{server.port}",
             shape=Closed(concurrency=2),
@@ -93,7 +93,7 @@ def test_warm_up_runs_into_the_measured_phase(tmp_path: Path) -> None:
             warmup_requests=4,
         )
 
-        report, found = run(job, tmp_path / "rows")
+        report, found = run(load, tmp_path / "rows")
 
     warm = [row for row in found if row.phase == "warmup"]
     measured = [row for row in found if row.phase == "measured"]
@@ -106,9 +106,9 @@ def test_warm_up_runs_into_the_measured_phase(tmp_path: Path) -> None:
 
 def test_each_turn_through_the_prompts_has_its_own_salt(tmp_path: Path) -> None:
     with serving(good) as server:
-        job = make_job(tmp_path, f"http://127.0.0.1:{server.port}", requests=14, salt="trial")
+        load = make_load(tmp_path, f"http://127.0.0.1:{server.port}", requests=14, salt="trial")
 
-        run(job, tmp_path / "rows")
+        run(load, tmp_path / "rows")
 
         salts = [
             msgspec.json.decode(sent.split(b"\r\n\r\n")[1])["cache_salt"]
@@ -122,7 +122,7 @@ def test_as_many_requests_as_prompts_ask_each_once_whatever_warmed_up(
     processes: int, tmp_path: Path
 ) -> None:
     with serving(good) as server:
-        job = make_job(
+        load = make_load(
             tmp_path,
             f"http://127.0.0.1:{server.port}",
             shape=Closed(concurrency=2),
@@ -132,17 +132,17 @@ def test_as_many_requests_as_prompts_ask_each_once_whatever_warmed_up(
             processes=processes,
         )
 
-        _, found = run(job, tmp_path / "rows")
+        _, found = run(load, tmp_path / "rows")
 
     measured = [(row.prompt_id, row.prompt_pass) for row in found if row.phase == "measured"]
     warm = [(row.prompt_id, row.prompt_pass) for row in found if row.phase == "warmup"]
-    assert sorted(measured) == [(f"p{n}", turn) for n in range(2, 7) for turn in (0, 1)]
+    assert sorted(measured) == [(f"p{n}", tick) for n in range(2, 7) for tick in (0, 1)]
     assert sorted(warm) == [("p0", 0), ("p0", 1), ("p1", 0)]
 
 
 def test_several_processes_share_the_requests(tmp_path: Path) -> None:
     with serving(good) as server:
-        job = make_job(
+        load = make_load(
             tmp_path,
             f"http://127.0.0.1:{server.port}",
             shape=Closed(concurrency=4),
@@ -150,28 +150,28 @@ def test_several_processes_share_the_requests(tmp_path: Path) -> None:
             processes=2,
         )
 
-        report, found = run(job, tmp_path / "rows")
+        report, found = run(load, tmp_path / "rows")
 
     assert sorted(int(row.rid.rsplit("-", 1)[1]) for row in found) == list(range(10))
     assert {row.worker for row in found} == {0, 1}
-    assert report.certificate.processes == 2
+    assert report.accuracy.processes == 2
 
 
 def test_an_open_loop_counts_from_the_intended_send(tmp_path: Path) -> None:
     with serving(good) as server:
-        job = make_job(
+        load = make_load(
             tmp_path,
             f"http://127.0.0.1:{server.port}",
             shape=Open(rate=100, process="constant"),
             requests=20,
         )
 
-        report, found = run(job, tmp_path / "rows")
+        report, found = run(load, tmp_path / "rows")
 
     intended = sorted(row.intended_ns for row in found)
     assert intended == [number * 10_000_000 for number in range(20)]
     assert all((row.written_ns or 0) >= row.intended_ns for row in found)
-    assert report.certificate.start_late_us_p50 is not None
+    assert report.accuracy.start_late_us_p50 is not None
 
 
 def test_a_bound_on_requests_in_flight_makes_sends_late_and_says_so(tmp_path: Path) -> None:
@@ -180,14 +180,14 @@ def test_a_bound_on_requests_in_flight_makes_sends_late_and_says_so(tmp_path: Pa
         good(connection, number)
 
     with serving(slow) as server:
-        job = make_job(
+        load = make_load(
             tmp_path,
             f"http://127.0.0.1:{server.port}",
             shape=Open(rate=1000, process="constant", max_in_flight=1),
             requests=4,
         )
 
-        _, found = run(job, tmp_path / "rows")
+        _, found = run(load, tmp_path / "rows")
 
     assert len(server.requests) == 4
     assert max((row.written_ns or 0) - row.intended_ns for row in found) > 100_000_000
@@ -195,14 +195,14 @@ def test_a_bound_on_requests_in_flight_makes_sends_late_and_says_so(tmp_path: Pa
 
 def test_a_replay_ends_with_its_trace(tmp_path: Path) -> None:
     with serving(good) as server:
-        job = make_job(
+        load = make_load(
             tmp_path,
             f"http://127.0.0.1:{server.port}",
             shape=Replay(offsets_s=(0.0, 0.02, 0.03)),
             requests=None,
         )
 
-        report, found = run(job, tmp_path / "rows")
+        report, found = run(load, tmp_path / "rows")
 
     assert sorted(row.intended_ns for row in found) == [0, 20_000_000, 30_000_000]
     assert report.requests == 3
@@ -213,9 +213,9 @@ def test_a_replay_ends_with_its_trace(tmp_path: Path) -> None:
 )
 def test_time_and_tokens_end_a_drive(stop: Stop, tmp_path: Path) -> None:
     with serving(good) as server:
-        job = make_job(tmp_path, f"http://127.0.0.1:{server.port}", stop=stop)
+        load = make_load(tmp_path, f"http://127.0.0.1:{server.port}", stop=stop)
 
-        report, found = run(job, tmp_path / "rows")
+        report, found = run(load, tmp_path / "rows")
 
     assert len(found) == report.requests > 0
     assert sum(row.output_tokens or 0 for row in found) >= min(stop.tokens or 1, 40)
@@ -225,9 +225,9 @@ def test_time_and_tokens_end_a_drive(stop: Stop, tmp_path: Path) -> None:
 def test_what_does_not_drain_in_time_is_aborted(tmp_path: Path) -> None:
     with serving(lambda connection, number: server.hang()) as server:
         stop = Stop(seconds=0.2, drain_timeout_s=0.2)
-        job = make_job(tmp_path, f"http://127.0.0.1:{server.port}", stop=stop)
+        load = make_load(tmp_path, f"http://127.0.0.1:{server.port}", stop=stop)
 
-        _, found = run(job, tmp_path / "rows")
+        _, found = run(load, tmp_path / "rows")
 
     assert [(row.status, row.reason) for row in found] == [("aborted", "aborted")]
 
@@ -238,10 +238,10 @@ def test_closing_the_generator_leaves_aborted_rows_and_no_process(tmp_path: Path
         server.hang()
 
     with serving(hang) as server:
-        job = make_job(
+        load = make_load(
             tmp_path, f"http://127.0.0.1:{server.port}", shape=Closed(concurrency=3), requests=9
         )
-        events = drive(job, tmp_path / "rows")
+        events = drive(load, tmp_path / "rows")
         first = next(events)
 
         events.close()  # type: ignore[attr-defined]
@@ -256,15 +256,15 @@ def test_closing_the_generator_leaves_aborted_rows_and_no_process(tmp_path: Path
 
 def test_a_parent_that_is_killed_takes_its_workers_along(tmp_path: Path) -> None:
     with serving(lambda connection, number: server.hang()) as server:
-        job = make_job(tmp_path, f"http://127.0.0.1:{server.port}")
-        (tmp_path / "job.json").write_bytes(msgspec.json.encode(job))
+        load = make_load(tmp_path, f"http://127.0.0.1:{server.port}")
+        (tmp_path / "load.json").write_bytes(msgspec.json.encode(load))
         code = (
             "import msgspec, pathlib, sys\n"
             "from specbench.loadgen import drive\n"
-            "from specbench.model.load import DriveJob\n"
+            "from specbench.model.load import LoadSpec\n"
             "folder = pathlib.Path(sys.argv[1])\n"
-            "job = msgspec.json.decode((folder / 'job.json').read_bytes(), type=DriveJob)\n"
-            "for _ in drive(job, folder / 'rows'): print('.', flush=True)\n"
+            "load = msgspec.json.decode((folder / 'load.json').read_bytes(), type=LoadSpec)\n"
+            "for _ in drive(load, folder / 'rows'): print('.', flush=True)\n"
         )
         parent = subprocess.Popen(
             [sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True
@@ -291,9 +291,9 @@ def test_a_server_that_goes_away_becomes_rows(tmp_path: Path) -> None:
         server.close()
 
     with serving(last_words) as server:
-        job = make_job(tmp_path, f"http://127.0.0.1:{server.port}", requests=3)
+        load = make_load(tmp_path, f"http://127.0.0.1:{server.port}", requests=3)
 
-        _, found = run(job, tmp_path / "rows")
+        _, found = run(load, tmp_path / "rows")
 
     assert [row.status for row in found] == ["ok", "failed", "failed"]
     assert found[-1].reason == "connect_refused"
@@ -301,7 +301,7 @@ def test_a_server_that_goes_away_becomes_rows(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_one_sentence_and_status_4(tmp_path: Path) -> None:
     with serving(good) as server, pytest.raises(HostError, match="No space left"):
-        run(make_job(tmp_path, f"http://127.0.0.1:{server.port}"), Path("/dev/full"))
+        run(make_load(tmp_path, f"http://127.0.0.1:{server.port}"), Path("/dev/full"))
 
     assert workers_of(os.getpid()) == []
 
@@ -315,9 +315,9 @@ def test_uncounted_rows_are_counted_by_the_tokenizer_only_when_asked(tmp_path: P
             connection.sendall(stream([word("abc"), finish(), DONE]))
 
     with serving(script) as server:
-        job = make_job(tmp_path, f"http://127.0.0.1:{server.port}")
-        _, silent = run(job, tmp_path / "silent")
-        _, asked = run(msgspec.structs.replace(job, retokenise=True), tmp_path / "asked")
+        load = make_load(tmp_path, f"http://127.0.0.1:{server.port}")
+        _, silent = run(load, tmp_path / "silent")
+        _, asked = run(msgspec.structs.replace(load, retokenise=True), tmp_path / "asked")
 
     assert [(row.output_tokens, row.count_source) for row in silent] == [(None, "")] * 2
     assert [(row.output_tokens, row.count_source) for row in asked] == [(3, "retokenised")] * 2
@@ -330,7 +330,7 @@ def test_rows_are_appended_and_never_overwritten(tmp_path: Path) -> None:
     sink = tmp_path / "rows"
     sink.write_bytes(b'{"rid":"earlier","prompt_id":"p"}\n')
     with serving(good) as server:
-        _, found = run(make_job(tmp_path, f"http://127.0.0.1:{server.port}"), sink)
+        _, found = run(make_load(tmp_path, f"http://127.0.0.1:{server.port}"), sink)
 
     assert [row.rid for row in found[:1]] == ["earlier"]
     assert len(found) == 3

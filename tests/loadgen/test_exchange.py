@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specbench.backends.products import backend_for
-from specbench.loadgen.hotpath.client_stats import Tally
+from specbench.loadgen.hotpath.client_stats import ClientStats
 from specbench.loadgen.hotpath.exchange import Exchange
-from specbench.loadgen.hotpath.read_log import Turn
+from specbench.loadgen.hotpath.read_log import LoopTick
 from specbench.model.load import Api, RequestRecord
 from tests.loadgen.scripted import DONE, END, GOOD, HEAD, chunk, event, finish, stream, usage, word
 
@@ -37,8 +37,8 @@ def feed(pieces: list[bytes], *, api: Api = "chat", close: bool = False) -> Requ
             break
         wall = WALL + number * 1_000_000
         stamp = struct.pack("@qq", *divmod(wall - 5_000, 10**9))
-        over = begun.hear(piece, stamp, Turn(START, wall, START + number * 1_000_000))
-    begun.settle(Tally())
+        over = begun.hear(piece, stamp, LoopTick(START, wall, START + number * 1_000_000))
+    begun.settle(ClientStats())
     return begun.record
 
 
@@ -151,8 +151,8 @@ def test_role_finish_and_usage_events_are_no_tokens() -> None:
 def test_without_a_kernel_stamp_the_read_is_the_arrival() -> None:
     begun = exchange()
     for number, piece in enumerate([HEAD + chunk(GOOD[0]), chunk(finish()) + END], 1):
-        begun.hear(piece, b"", Turn(START, WALL, START + number * 1_000_000))
-    begun.settle(Tally())
+        begun.hear(piece, b"", LoopTick(START, WALL, START + number * 1_000_000))
+    begun.settle(ClientStats())
 
     assert begun.record.chunk_ns == [1_000_000]
     assert begun.record.stamp == "read"
@@ -163,7 +163,7 @@ def test_the_end_of_chunks_is_found_however_it_arrives(closing: bytes) -> None:
     for cut in range(1, len(closing)):
         begun = exchange()
         pieces = [HEAD, *map(chunk, GOOD), closing[:cut], closing[cut:]]
-        over = [begun.hear(piece, b"", Turn(START, WALL, START)) for piece in pieces]
+        over = [begun.hear(piece, b"", LoopTick(START, WALL, START)) for piece in pieces]
 
         assert over == [False] * (len(pieces) - 1) + [True]
 

@@ -15,7 +15,7 @@ from tests.loadgen.scripted import (
     chunk,
     good,
     index_of,
-    make_job,
+    make_load,
     run,
     serving,
     stream,
@@ -51,13 +51,13 @@ def drive_against(
         script(connection, number)
 
     with serving(counted) as server:
-        job = make_job(
+        load = make_load(
             folder,
             f"http://127.0.0.1:{server.port}",
             shape=Closed(concurrency=slots),
             requests=requests,
         )
-        _, found = run(job, folder / "rows")
+        _, found = run(load, folder / "rows")
     return sorted(found, key=index_of), len(connections)
 
 
@@ -159,13 +159,13 @@ def test_an_end_that_comes_while_idle_is_found_before_the_next_send(tmp_path: Pa
         closed.set()
 
     with serving(script) as server:
-        job = make_job(
+        load = make_load(
             tmp_path,
             f"http://127.0.0.1:{server.port}",
             shape=Closed(concurrency=2, stagger_s=0.4),
             requests=2,
         )
-        _, found = run(job, tmp_path / "rows")
+        _, found = run(load, tmp_path / "rows")
 
     assert closed.is_set()
     assert [row.status for row in found] == ["ok"] * 2

@@ -10,16 +10,16 @@ from specbench.errors import InputError
 from specbench.loadgen.schedule import (
     Share,
     arrivals,
-    check_job,
+    check_load,
     choose_processes,
     closed_starts,
     duration_s,
 )
-from specbench.model.load import Closed, DriveJob, Open, Ramp, Replay, Sampling, Shape, Stop, Target
+from specbench.model.load import Closed, LoadSpec, Open, Ramp, Replay, Sampling, Shape, Stop, Target
 
 
-def job(shape: Shape, **stop: float) -> DriveJob:
-    return DriveJob(
+def load(shape: Shape, **stop: float) -> LoadSpec:
+    return LoadSpec(
         target=Target(url="http://h", model="m"),
         prompts_path="p",
         sampling=Sampling(),
@@ -127,25 +127,25 @@ def test_staggered_starts_are_even_whatever_the_shares(
 def test_processes_follow_the_streams_and_leave_a_core(
     streams: int, cores: int, processes: int
 ) -> None:
-    assert choose_processes(job(Closed(concurrency=streams)), cores) == processes
+    assert choose_processes(load(Closed(concurrency=streams)), cores) == processes
 
 
 @pytest.mark.parametrize(
     "bad",
     [
-        job(Closed(concurrency=0)),
-        job(Open(rate=0)),
-        job(Open(rate=float("nan"))),
-        job(Open(rate=1, process="gamma", burstiness=0)),
-        job(Ramp(steps=())),
-        job(Ramp(steps=((1, 0),))),
-        job(Replay(offsets_s=())),
-        job(Replay(offsets_s=(-1.0,))),
-        job(Closed(concurrency=1), requests=0),
-        job(Closed(concurrency=1), seconds=0),
-        job(Closed(concurrency=1), tokens=0),
+        load(Closed(concurrency=0)),
+        load(Open(rate=0)),
+        load(Open(rate=float("nan"))),
+        load(Open(rate=1, process="gamma", burstiness=0)),
+        load(Ramp(steps=())),
+        load(Ramp(steps=((1, 0),))),
+        load(Replay(offsets_s=())),
+        load(Replay(offsets_s=(-1.0,))),
+        load(Closed(concurrency=1), requests=0),
+        load(Closed(concurrency=1), seconds=0),
+        load(Closed(concurrency=1), tokens=0),
     ],
 )
-def test_a_job_that_cannot_be_driven_is_refused(bad: DriveJob) -> None:
+def test_a_job_that_cannot_be_driven_is_refused(bad: LoadSpec) -> None:
     with pytest.raises(InputError):
-        check_job(bad)
+        check_load(bad)

@@ -12,7 +12,7 @@ from tests.loadgen.scripted import (
     HEAD,
     chunk,
     good,
-    make_job,
+    make_load,
     rows,
     run,
     serving,
@@ -30,7 +30,7 @@ def test_a_server_that_falls_silent_ends_the_load(answered: int, tmp_path: Path)
         good(connection, number)
 
     with serving(script) as server:
-        job = make_job(
+        load = make_load(
             tmp_path,
             f"http://127.0.0.1:{server.port}",
             shape=Closed(concurrency=2),
@@ -38,7 +38,7 @@ def test_a_server_that_falls_silent_ends_the_load(answered: int, tmp_path: Path)
             request_timeout_s=600.0,
             silence_timeout_s=0.5,
         )
-        report, found = run(job, tmp_path / "rows")
+        report, found = run(load, tmp_path / "rows")
 
     failed = [row for row in found if row.status == "failed"]
     assert len(found) == answered + 2
@@ -55,14 +55,14 @@ def test_one_silent_request_among_others_does_not_end_the_load(tmp_path: Path) -
         good(connection, number)
 
     with serving(script) as server:
-        job = make_job(
+        load = make_load(
             tmp_path,
             f"http://127.0.0.1:{server.port}",
             shape=Closed(concurrency=2),
             requests=40,
             silence_timeout_s=0.9,
         )
-        report, found = run(job, tmp_path / "rows")
+        report, found = run(load, tmp_path / "rows")
 
     assert report.gave_up == ""
     assert [row.status for row in found] == ["ok"] * 40
@@ -70,9 +70,9 @@ def test_one_silent_request_among_others_does_not_end_the_load(tmp_path: Path) -
 
 def test_silence_is_told_while_it_lasts(tmp_path: Path) -> None:
     with serving(lambda connection, number: server.hang()) as server:
-        job = make_job(tmp_path, f"http://127.0.0.1:{server.port}", silence_timeout_s=1.5)
+        load = make_load(tmp_path, f"http://127.0.0.1:{server.port}", silence_timeout_s=1.5)
 
-        said = [e.silent_s for e in drive(job, tmp_path / "r") if isinstance(e, DriveProgress)]
+        said = [e.silent_s for e in drive(load, tmp_path / "r") if isinstance(e, DriveProgress)]
 
     assert said[-1] > 0.9
     assert said == sorted(said)
@@ -87,10 +87,10 @@ def test_a_reply_without_end_is_cut_off_at_a_bound(tmp_path: Path) -> None:
             connection.sendall(block)
 
     with serving(script) as server:
-        job = make_job(
+        load = make_load(
             tmp_path, f"http://127.0.0.1:{server.port}", requests=1, request_timeout_s=120.0
         )
-        _, found = run(job, tmp_path / "rows")
+        _, found = run(load, tmp_path / "rows")
 
     assert [(row.status, row.reason) for row in found] == [("failed", "too_large")]
 
@@ -107,8 +107,8 @@ def test_a_load_that_is_stopped_reports_what_came_until_then(tmp_path: Path) -> 
             server.hang()
 
     with serving(script) as server:
-        job = make_job(tmp_path, f"http://127.0.0.1:{server.port}", requests=20)
-        *_, report = drive(job, tmp_path / "rows", stopped=lambda: len(asked) > 4)
+        load = make_load(tmp_path, f"http://127.0.0.1:{server.port}", requests=20)
+        *_, report = drive(load, tmp_path / "rows", stopped=lambda: len(asked) > 4)
 
     found = rows(tmp_path / "rows")
     assert isinstance(report, DriveReport)
@@ -118,14 +118,14 @@ def test_a_load_that_is_stopped_reports_what_came_until_then(tmp_path: Path) -> 
 
 def test_silence_between_requests_of_an_open_loop_is_none(tmp_path: Path) -> None:
     with serving(good) as server:
-        job = make_job(
+        load = make_load(
             tmp_path,
             f"http://127.0.0.1:{server.port}",
             shape=Replay(offsets_s=(0.0, 1.0)),
             requests=None,
             silence_timeout_s=0.5,
         )
-        report, found = run(job, tmp_path / "rows")
+        report, found = run(load, tmp_path / "rows")
 
     assert report.gave_up == ""
     assert [row.status for row in found] == ["ok"] * 2

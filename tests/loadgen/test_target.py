@@ -8,7 +8,7 @@ import pytest
 
 from specbench.errors import HostError, InputError
 from specbench.loadgen import drive
-from tests.loadgen.scripted import good, make_job, run, self_signed, serving, with_target
+from tests.loadgen.scripted import good, make_load, run, self_signed, serving, with_target
 from tests.ports import free_port
 
 pytestmark = pytest.mark.process
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.process
 
 def test_connection_refused_is_one_sentence_and_status_4(tmp_path: Path) -> None:
     with pytest.raises(HostError, match=r"cannot connect to 127\.0\.0\.1 port") as caught:
-        run(make_job(tmp_path, f"http://127.0.0.1:{free_port()}"), tmp_path / "rows")
+        run(make_load(tmp_path, f"http://127.0.0.1:{free_port()}"), tmp_path / "rows")
 
     assert caught.value.exit_code == 4
     assert not (tmp_path / "rows").exists()
@@ -24,7 +24,7 @@ def test_connection_refused_is_one_sentence_and_status_4(tmp_path: Path) -> None
 
 def test_a_name_that_does_not_resolve_is_one_sentence_and_status_4(tmp_path: Path) -> None:
     with pytest.raises(HostError, match=r"cannot look up nowhere\.invalid"):
-        run(make_job(tmp_path, "http://nowhere.invalid:1"), tmp_path / "rows")
+        run(make_load(tmp_path, "http://nowhere.invalid:1"), tmp_path / "rows")
 
 
 def test_tls_to_a_server_without_it_is_one_sentence_and_status_4(tmp_path: Path) -> None:
@@ -32,30 +32,30 @@ def test_tls_to_a_server_without_it_is_one_sentence_and_status_4(tmp_path: Path)
         connection.sendall(b"no TLS here\r\n\r\n")
 
     with serving(talk) as server:
-        job = make_job(tmp_path, f"https://127.0.0.1:{server.port}", connect_timeout_s=0.5)
+        load = make_load(tmp_path, f"https://127.0.0.1:{server.port}", connect_timeout_s=0.5)
 
         with pytest.raises(HostError, match=r"cannot open a connection .*: tls: "):
-            run(job, tmp_path / "rows")
+            run(load, tmp_path / "rows")
 
 
 def test_a_certificate_that_nobody_trusts_is_one_sentence_and_status_4(tmp_path: Path) -> None:
     with serving(good, tls=self_signed(tmp_path)) as server:
-        job = make_job(tmp_path, f"https://127.0.0.1:{server.port}")
+        load = make_load(tmp_path, f"https://127.0.0.1:{server.port}")
 
         with pytest.raises(HostError, match=r"tls: .*CERTIFICATE_VERIFY_FAILED"):
-            run(job, tmp_path / "rows")
+            run(load, tmp_path / "rows")
 
 
 def test_tls_is_stamped_at_the_read_and_says_so(tmp_path: Path) -> None:
     with serving(good, tls=self_signed(tmp_path)) as server:
-        plain = make_job(tmp_path, f"https://127.0.0.1:{server.port}", requests=4)
+        plain = make_load(tmp_path, f"https://127.0.0.1:{server.port}", requests=4)
         target = msgspec.structs.replace(plain.target, verify_tls=False)
 
         report, found = run(msgspec.structs.replace(plain, target=target), tmp_path / "rows")
 
     assert [(row.status, row.stamp, row.output_tokens) for row in found] == [("ok", "read", 4)] * 4
-    assert report.certificate.stamp == "read"
-    assert report.certificate.read_lag_us_p99 is None
+    assert report.accuracy.stamp == "read"
+    assert report.accuracy.read_lag_us_p99 is None
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_tls_is_stamped_at_the_read_and_says_so(tmp_path: Path) -> None:
 )
 def test_a_url_that_is_none_is_refused(url: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="URL"):
-        run(make_job(tmp_path, url), tmp_path / "rows")
+        run(make_load(tmp_path, url), tmp_path / "rows")
 
 
 @pytest.mark.parametrize("content", [b"", b"{nonsense\n", b'{"text":"no id"}\n', b"\xff\xfe\n"])
@@ -71,11 +71,11 @@ def test_prompts_that_are_none_are_refused_before_anything_is_sent(
     content: bytes, tmp_path: Path
 ) -> None:
     with serving(good) as server:
-        job = make_job(tmp_path, f"http://127.0.0.1:{server.port}")
-        Path(job.prompts_path).write_bytes(content)
+        load = make_load(tmp_path, f"http://127.0.0.1:{server.port}")
+        Path(load.prompts_path).write_bytes(content)
 
         with pytest.raises(InputError, match="prompt"):
-            run(job, tmp_path / "rows")
+            run(load, tmp_path / "rows")
 
     assert server.requests == []
 
@@ -85,8 +85,8 @@ def test_the_key_is_sent_and_is_nowhere_else(
 ) -> None:
     monkeypatch.setenv("SERVER_KEY", "s3cr3t-key")
     with serving(good) as server:
-        job = with_target(tmp_path, server.port, api_key_env="SERVER_KEY")
-        events = drive(job, tmp_path / "rows")
+        load = with_target(tmp_path, server.port, api_key_env="SERVER_KEY")
+        events = drive(load, tmp_path / "rows")
 
         said = [msgspec.json.encode(event) for event in events]
 
@@ -101,9 +101,9 @@ def test_a_key_that_is_not_set_is_refused(tmp_path: Path) -> None:
 
 def test_ipv6_literals_and_path_prefixes_are_understood(tmp_path: Path) -> None:
     with serving(good, socket.AF_INET6) as server:
-        job = make_job(tmp_path, f"http://[::1]:{server.port}/prefix/")
+        load = make_load(tmp_path, f"http://[::1]:{server.port}/prefix/")
 
-        report, _ = run(job, tmp_path / "rows")
+        report, _ = run(load, tmp_path / "rows")
 
     assert report.failed == 0
     assert server.requests[0].startswith(b"POST /prefix/v1/chat/completions HTTP/1.1\r\n")

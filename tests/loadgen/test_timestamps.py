@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specbench.loadgen.hotpath.client_stats import Tally
-from specbench.loadgen.hotpath.read_log import Tape, Turn
-from specbench.loadgen.hotpath.timestamps import Arrivals
+from specbench.loadgen.hotpath.client_stats import ClientStats
+from specbench.loadgen.hotpath.read_log import LoopTick, ReadLog
+from specbench.loadgen.hotpath.timestamps import Timestamps
 from specbench.model.load import RequestRecord
 
 US = 1_000
@@ -29,13 +29,13 @@ class Segment:
 
 def read_all(
     segments: list[Segment], lags: list[int], quiet_before: int
-) -> tuple[Arrivals, list[int]]:
+) -> tuple[Timestamps, list[int]]:
     """Read segments, each `lag` after it came; several that wait are one read, as a kernel does.
 
     Gives the arrivals and the stamp of each event.
     """
-    tape, stamps, heard = Tape(), [], quiet_before
-    arrivals = Arrivals(ORIGIN)
+    log, stamps, heard = ReadLog(), [], quiet_before
+    arrivals = Timestamps(ORIGIN)
     arrivals.follow(ORIGIN, ROUND_TRIP)
     waiting = list(segments)
     counts: list[int] = []
@@ -46,21 +46,21 @@ def read_all(
         taken = [segment for segment in waiting if segment.at_ns <= at]
         waiting = waiting[len(taken) :]
         last = taken[-1].at_ns
-        turn = Turn(ORIGIN + heard, WALL + at, ORIGIN + at)
-        tape.add(b"x" * 100, struct.pack("@qq", *divmod(WALL + last, 10**9)), turn)
+        tick = LoopTick(ORIGIN + heard, WALL + at, ORIGIN + at)
+        log.add(b"x" * 100, struct.pack("@qq", *divmod(WALL + last, 10**9)), tick)
         counts.append(sum(len(segment.events) for segment in taken))
         heard = at
-    for stamp, count in zip(arrivals.stamp(tape), counts, strict=True):
+    for stamp, count in zip(arrivals.stamp(log), counts, strict=True):
         stamps += [stamp] * count
     arrivals.account(stamps, set())
     return arrivals, stamps
 
 
-def doubts_of(arrivals: Arrivals, stamps: list[int]) -> list[int]:
+def doubts_of(arrivals: Timestamps, stamps: list[int]) -> list[int]:
     """Give the doubt of each chunk, as the workers' figures have them: largest first."""
-    record, tally = RequestRecord(rid="r", prompt_id="p", chunk_ns=stamps), Tally()
-    arrivals.settle(record, tally)
-    return sorted(tally.gap_doubt.values, reverse=True)
+    record, stats = RequestRecord(rid="r", prompt_id="p", chunk_ns=stamps), ClientStats()
+    arrivals.settle(record, stats)
+    return sorted(stats.gap_doubt.values, reverse=True)
 
 
 def by_nagle(written: list[int], delay: int) -> list[Segment]:

@@ -22,7 +22,7 @@ from tests.loadgen.scripted import (
     chunk,
     finish,
     index_of,
-    make_job,
+    make_load,
     run,
     serving,
     usage,
@@ -97,8 +97,8 @@ def measure(
         connection.sendall(chunk(finish()) + chunk(usage(EVENTS)) + chunk(DONE) + END)
 
     with serving(script) as server:
-        job = make_job(folder, f"http://127.0.0.1:{server.port}", requests=3)
-        report, found = run(job, folder / "rows")
+        load = make_load(folder, f"http://127.0.0.1:{server.port}", requests=3)
+        report, found = run(load, folder / "rows")
     return report, found, truth
 
 
@@ -112,7 +112,7 @@ def lateness(report: DriveReport, row: RequestRecord, left: list[int]) -> list[i
 def test_the_bounds_hold_whoever_kept_events_back(send: Send, tmp_path: Path) -> None:
     report, found, truth = measure(tmp_path, send)
 
-    found_errors = report.certificate
+    found_errors = report.accuracy
     assert found_errors.ttft_error_us is not None
     assert found_errors.gap_error_us is not None
     for row in found:
@@ -136,4 +136,4 @@ def test_merged_events_are_admitted(tmp_path: Path) -> None:
 
     assert all(row.inexact_stamps == EVENTS for row in found)
     assert all((row.first_doubt_ns or 0) >= 3 * STEP_S * 1e9 for row in found)
-    assert (report.certificate.ttft_error_us or 0) >= 3 * STEP_S * 1e6
+    assert (report.accuracy.ttft_error_us or 0) >= 3 * STEP_S * 1e6

@@ -15,7 +15,7 @@ from tests.loadgen.scripted import (
     chunk,
     event,
     finish,
-    make_job,
+    make_load,
     run,
     serving,
     usage,
@@ -60,8 +60,8 @@ def measure(
     with serving(script) as server:
         url = f"http://127.0.0.1:{server.port}"
         target = Target(url=url, model="m", engine="vllm")
-        job = make_job(folder, url, shape=Closed(concurrency=1), requests=2, target=target)
-        report, found = run(job, folder / "rows")
+        load = make_load(folder, url, shape=Closed(concurrency=1), requests=2, target=target)
+        report, found = run(load, folder / "rows")
     row = summarise(found, report, speculative=speculative)
     return row, doubts(row, report, found, n_prompts=7)
 

@@ -9,19 +9,19 @@ import msgspec
 import pytest
 
 from specbench.loadgen.hotpath.endpoint import resolve
-from specbench.loadgen.messages import Order
+from specbench.loadgen.messages import WorkerSpec
 from specbench.loadgen.schedule import Share
-from tests.loadgen.scripted import make_job
+from tests.loadgen.scripted import make_load
 
 pytestmark = pytest.mark.process
 
 
 def test_a_worker_whose_parent_is_gone_ends_without_a_traceback(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        job = make_job(tmp_path, f"http://127.0.0.1:{listener.getsockname()[1]}")
-        endpoint = resolve(job.target, 1.0)
-    order = Order(
-        job=job,
+        load = make_load(tmp_path, f"http://127.0.0.1:{listener.getsockname()[1]}")
+        endpoint = resolve(load.target, 1.0)
+    spec = WorkerSpec(
+        load=load,
         share=Share(),
         endpoint=endpoint,
         drive_id="d",
@@ -34,7 +34,7 @@ def test_a_worker_whose_parent_is_gone_ends_without_a_traceback(tmp_path: Path) 
     with worker:
         assert worker.stdout is not None
         worker.stdout.close()
-        _, complaint = worker.communicate(msgspec.json.encode(order) + b"\n", timeout=30)
+        _, complaint = worker.communicate(msgspec.json.encode(spec) + b"\n", timeout=30)
 
     assert complaint == b""
     assert worker.returncode == 1

@@ -13,7 +13,7 @@ from specbench.loadgen.remote import Place, drive_from
 from specbench.loadgen.zipapp import build, digest
 from specbench.model.load import Closed, DriveReport
 from specbench.remote.local import LocalShell
-from tests.loadgen.scripted import good, make_job, rows, serving
+from tests.loadgen.scripted import good, make_load, rows, serving
 
 pytestmark = pytest.mark.process
 
@@ -23,13 +23,13 @@ def test_equal_sources_make_equal_artefacts(tmp_path: Path) -> None:
 
 
 def test_the_artefact_drives_by_itself(tmp_path: Path) -> None:
-    artefact = build(tmp_path / "load.pyz")
+    zipapp = build(tmp_path / "load.pyz")
     with serving(good) as server:
-        job = make_job(tmp_path, f"http://127.0.0.1:{server.port}", requests=4)
-        (tmp_path / "job.json").write_bytes(msgspec.json.encode(job))
+        load = make_load(tmp_path, f"http://127.0.0.1:{server.port}", requests=4)
+        (tmp_path / "load.json").write_bytes(msgspec.json.encode(load))
 
         done = subprocess.run(
-            [sys.executable, "-I", artefact, tmp_path / "job.json", "--rows", tmp_path / "rows"],
+            [sys.executable, "-I", zipapp, tmp_path / "load.json", "--rows", tmp_path / "rows"],
             capture_output=True,
             check=False,
             timeout=60,
@@ -44,12 +44,12 @@ def test_the_artefact_drives_by_itself(tmp_path: Path) -> None:
 def test_a_job_that_is_none_ends_with_status_2(
     content: bytes | None, status: int, tmp_path: Path
 ) -> None:
-    artefact, job = build(tmp_path / "load.pyz"), tmp_path / "job.json"
+    zipapp, load = build(tmp_path / "load.pyz"), tmp_path / "load.json"
     if content is not None:
-        job.write_bytes(content)
+        load.write_bytes(content)
 
     done = subprocess.run(
-        [sys.executable, artefact, job, "--rows", tmp_path / "rows"],
+        [sys.executable, zipapp, load, "--rows", tmp_path / "rows"],
         capture_output=True,
         check=False,
         timeout=60,
@@ -71,7 +71,7 @@ def test_the_artefact_holds_only_what_drives_load(tmp_path: Path) -> None:
 
 def test_several_hosts_drive_one_load_together(tmp_path: Path) -> None:
     with serving(good) as server:
-        job = make_job(
+        load = make_load(
             tmp_path,
             f"http://127.0.0.1:{server.port}",
             shape=Closed(concurrency=4),
@@ -79,11 +79,11 @@ def test_several_hosts_drive_one_load_together(tmp_path: Path) -> None:
         )
         places = [Place(LocalShell(), sys.executable) for _ in range(2)]
 
-        *_, report = drive_from(places, job, tmp_path / "rows")
+        *_, report = drive_from(places, load, tmp_path / "rows")
 
     assert isinstance(report, DriveReport)
     assert report.requests == 10
-    assert report.certificate.processes == 2
+    assert report.accuracy.processes == 2
     found = rows(tmp_path / "rows")
     assert sorted(int(row.rid.rsplit("-", 1)[1]) for row in found) == list(range(10))
     assert {row.worker for row in found} == {0, 1}
@@ -91,8 +91,8 @@ def test_several_hosts_drive_one_load_together(tmp_path: Path) -> None:
 
 def test_a_host_without_that_python_is_named(tmp_path: Path) -> None:
     with serving(good) as server:
-        job = make_job(tmp_path, f"http://127.0.0.1:{server.port}")
+        load = make_load(tmp_path, f"http://127.0.0.1:{server.port}")
         place = Place(LocalShell(), "/nowhere/python")
 
         with pytest.raises(HostError, match="/nowhere/python"):
-            list(drive_from([place], job, tmp_path / "rows"))
+            list(drive_from([place], load, tmp_path / "rows"))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from specbench.model.load import Certificate, DriveReport, RequestRecord
+from specbench.model.load import Accuracy, DriveReport, RequestRecord
 from specbench.model.matrix import Cell
 from specbench.model.plan import Trial
 from specbench.recording import Manifest, SealedTrial, Writer
@@ -44,7 +44,7 @@ def report() -> DriveReport:
         requests=3,
         failed=0,
         interrupted=False,
-        certificate=Certificate(stamp="kernel", processes=1, events=9, reads=9),
+        accuracy=Accuracy(stamp="kernel", processes=1, events=9, reads=9),
     )
 
 

@@ -11,11 +11,11 @@ from specbench.errors import HostError, LoadFailed
 from specbench.model.event import RunEvent, RunFinished
 from specbench.model.host import Host
 from specbench.model.load import (
-    Certificate,
+    Accuracy,
     DriveEvent,
-    DriveJob,
     DriveProgress,
     DriveReport,
+    LoadSpec,
     RequestRecord,
 )
 from specbench.model.plan import LaunchSpec
@@ -112,10 +112,10 @@ class FakeLab:
     def __init__(self) -> None:
         self.log: list[str] = []
         self.speculative = True
-        self.jobs: list[DriveJob] = []
+        self.jobs: list[LoadSpec] = []
         self.fails_to_load: Callable[[LaunchSpec], LoadFailure | None] = lambda _: None
         self.death: Callable[[], LoadFailure | None] = lambda: None
-        self.records: Callable[[DriveJob], list[RequestRecord]] = answered
+        self.records: Callable[[LoadSpec], list[RequestRecord]] = answered
         self.unreachable = False
         self.out_of_reach: Callable[[], bool] = lambda: False
         self.gpus: GpuSummary | None = None
@@ -146,7 +146,7 @@ class FakeLab:
             raise HostError("the server does not answer any more")
         yield VerdictReady(document=self.document)
 
-    def _drive(self, _: Host, job: DriveJob, sink: Path) -> Generator[DriveEvent, None, None]:
+    def _drive(self, _: Host, job: LoadSpec, sink: Path) -> Generator[DriveEvent, None, None]:
         self.jobs.append(job)
         self.log.append(f"drive {job.shape.concurrency}")  # type: ignore[union-attr]  # all are closed loops here
         records = self.records(job)
@@ -163,11 +163,11 @@ class FakeLab:
             requests=len(records),
             failed=sum(record.status != "ok" for record in records),
             interrupted=False,
-            certificate=Certificate(stamp="read", processes=1, events=1, reads=1),
+            accuracy=Accuracy(stamp="read", processes=1, events=1, reads=1),
         )
 
 
-def answered(job: DriveJob) -> list[RequestRecord]:
+def answered(job: LoadSpec) -> list[RequestRecord]:
     count = job.stop.requests or 0
     return [
         RequestRecord(
@@ -193,7 +193,7 @@ def plain(record: RequestRecord) -> RequestRecord:
     return msgspec.structs.replace(record, spec_verify_ct=None, spec_accepted=None)
 
 
-def refused(job: DriveJob) -> list[RequestRecord]:
+def refused(job: LoadSpec) -> list[RequestRecord]:
     return [
         RequestRecord(rid=f"r{n}", prompt_id="p", status="failed", reason="http_5xx", end_ns=1)
         for n in range(job.stop.requests or 0)

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from specbench.errors import ConfoundError, InputError, RecordingError
-from specbench.model.load import DriveJob, RequestRecord
+from specbench.model.load import LoadSpec, RequestRecord
 from specbench.workflows.compare import Compared, CompareOptions, NoiseReport, compare_arms
 from specbench.workflows.noise_history import FILE, remember
 from specbench.workflows.prepare import RunOptions
@@ -17,8 +17,8 @@ from tests.workflows.fakes import MATRIX, FakeLab
 MEASURED = MATRIX.replace("requests: 3", "requests: 12") + "replicates: {launches: 3, trials: 2}\n"
 
 
-def answers(pace: float = 1.0) -> Callable[[DriveJob], list[RequestRecord]]:
-    def answered(job: DriveJob) -> list[RequestRecord]:
+def answers(pace: float = 1.0) -> Callable[[LoadSpec], list[RequestRecord]]:
+    def answered(job: LoadSpec) -> list[RequestRecord]:
         wobble = 1 + 0.001 * (job.seed % 7)
         end = int(1e9 * pace * wobble)
         return [

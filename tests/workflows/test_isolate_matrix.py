@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from specbench.errors import InputError
-from specbench.model.load import DriveJob, RequestRecord
+from specbench.model.load import LoadSpec, RequestRecord
 from specbench.model.plan import LaunchSpec
 from specbench.workflows.isolate_events import Finding
 from specbench.workflows.isolate_matrix import IsolateOptions, isolate_matrix
@@ -41,7 +41,7 @@ class Servers(FakeLab):
     def note(self, spec: LaunchSpec) -> None:
         self.specs.append(spec)
 
-    def serve(self, job: DriveJob) -> list[RequestRecord]:
+    def serve(self, job: LoadSpec) -> list[RequestRecord]:
         records = answered(job)
         if self.cause(self.specs[-1]):
             for record in records:

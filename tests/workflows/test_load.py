@@ -11,7 +11,7 @@ from specbench.errors import HostError, InputError
 from specbench.loadgen import drive
 from specbench.model.load import DriveProgress, RequestRecord
 from specbench.workflows.load import LevelFinished, LoadOptions, ServerSeen, measure
-from specbench.workflows.self_test import self_test, truth_job
+from specbench.workflows.self_test import self_test, truth_load
 from specbench.workflows.truth_server import (
     build,
     compare,
@@ -78,7 +78,7 @@ def test_levels_report_what_the_server_did(server: Path, tmp_path: Path) -> None
         sent = [truths[row.rid].at_ns for row in measured]
         tpot_ms = np.median([(at[-1] - at[0]) / 60 / 1e6 for at in sent])
         assert columns["tpot_ms_p50"] == pytest.approx(tpot_ms, rel=0.005)
-        assert level.certificate.stamp == "kernel"
+        assert level.accuracy.stamp == "kernel"
 
 
 @pytest.mark.parametrize("api", ["chat", "generate", "completions"])
@@ -86,7 +86,7 @@ def test_rows_agree_with_the_truth_chunk_by_chunk(api: str, server: Path, tmp_pa
     log, sink = tmp_path / "log", tmp_path / "rows"
     options = ["--ttft-us", "5000", "--gap-us", "3000", "--pattern", "1,3,2,4", "--step"]
     with serving(server, log, options) as port:
-        job = truth_job(tmp_path, port, 6, 12, 40, processes=1, api=api)  # type: ignore[arg-type]
+        job = truth_load(tmp_path, port, 6, 12, 40, processes=1, api=api)  # type: ignore[arg-type]
         *_, report = drive(job, sink)
     found, truths = rows(sink), read_log(log)
 

@@ -15,7 +15,7 @@ from specbench.model.event import (
     TrialFinished,
     TrialProgress,
 )
-from specbench.model.load import Closed, DriveJob, RequestRecord
+from specbench.model.load import Closed, LoadSpec, RequestRecord
 from specbench.model.verdict import VerdictDocument
 from specbench.recording import Recording, Writer
 from specbench.recording.entries import BlockEnded, TrialSealed
@@ -228,7 +228,7 @@ def test_every_arm_gets_the_same_prompts_in_the_same_order(
     orders: dict[int, list[bytes]] = {}
     answered = fake.records
 
-    def remember(job: DriveJob) -> list[RequestRecord]:
+    def remember(job: LoadSpec) -> list[RequestRecord]:
         assert isinstance(job.shape, Closed)
         orders.setdefault(job.shape.concurrency, []).append(Path(job.prompts_path).read_bytes())
         return answered(job)
@@ -249,7 +249,7 @@ def test_every_trial_of_a_run_asks_the_same_prompts_and_each_round_has_its_own_o
     asked: list[tuple[str, ...]] = []
     counted: set[int] = set()
 
-    def remember(job: DriveJob) -> list[RequestRecord]:
+    def remember(job: LoadSpec) -> list[RequestRecord]:
         lines = Path(job.prompts_path).read_bytes().splitlines()[job.warmup_prompts :]
         asked.append(tuple(json.loads(line)["prompt_id"] for line in lines))
         counted.add(job.stop.requests or 0)

@@ -141,7 +141,7 @@ def _table(done: list[LevelFinished]) -> None:
             console.print(f"{level.name}: ended early: {level.gave_up}", markup=False)
         for reason in (level.columns.get("in_doubt") or {}).values():
             console.print(f"{level.name}: withheld: {reason}", markup=False)
-        found = level.certificate
+        found = level.accuracy
         console.print(
             f"{level.name}: TTFT is right within {_number(found.ttft_error_us)} us, chunk gaps"
             f" within {_number(found.gap_error_us)} us, in 99 of 100 ({found.stamp} stamps)"

@@ -1,9 +1,12 @@
-"""What a worker knows about its own measuring: bounded samples and counters, merged at the end."""
+"""What a worker knows about its own measuring: samples, counters, phases, the clocks' agreement."""
 
+import time
 from array import array
 from collections.abc import Iterable
 
 import msgspec
+
+STEP_NS = 500_000
 
 
 class Sampler:
@@ -23,7 +26,7 @@ class Sampler:
         self._seen = 0
 
     def extend(self, values: list[int]) -> None:
-        """Add values in order."""
+        """Add values in spec."""
         if not values:
             return
         largest = max(values)
@@ -83,7 +86,7 @@ class WorkerSummary(msgspec.Struct, frozen=True, kw_only=True, tag="worker_summa
     gave_up: str = ""
 
 
-class Tally:
+class ClientStats:
     """The counters behind a WorkerSummary, as they grow."""
 
     def __init__(self) -> None:
@@ -121,3 +124,75 @@ def percentile(values: Iterable[int], share: float) -> float | None:
     if not ordered:
         return None
     return float(ordered[min(len(ordered) - 1, int(share * len(ordered)))])
+
+
+class Window:
+    """Marks when the measured phase began and ended, and when in-flight was at the target.
+
+    Closed loop: the window opens when the number in flight first reaches `target` in the measured
+    phase and closes when it first falls below after the last send. Open loop (`target` None): the
+    window is from the first measured send to the last one. Times are CLOCK_MONOTONIC ns.
+    """
+
+    def __init__(self, target: int | None) -> None:
+        self._target = target
+        self.measured_start: int | None = None
+        self.measured_end: int | None = None
+        self.opened: int | None = None
+        self.closed: int | None = None
+
+    def sent(self, now: int, in_flight: int, *, measured: bool) -> None:
+        """Note a send."""
+        if measured and self.measured_start is None:
+            self.measured_start = now
+        if self.measured_start is None:
+            return
+        if self.opened is None and (self._target is None or in_flight >= self._target):
+            self.opened = now
+        if self._target is None:
+            self.closed = now
+
+    def ended(self, now: int, in_flight: int, *, measured: bool, last: bool) -> None:
+        """Note the end of a request; `last` says that no send will follow."""
+        if measured:
+            self.measured_end = max(now, self.measured_end or now)
+        below = self._target is not None and in_flight < self._target
+        if below and last and self.opened is not None and self.closed is None:
+            self.closed = now
+
+
+class ClockWatch:
+    """Follows wall minus monotonic; `drift_ns` is its range, `steps` counts its jumps.
+
+    Stamps do not depend on the offset (see arrivals), only logs are correlated by it. NTP slews by
+    at most 500 ppm (50 us in the 0.1 s between two looks); more than `STEP_NS` is a step.
+    """
+
+    def __init__(self) -> None:
+        self._last = self._low = self._high = offset_ns()
+        self.steps = 0
+
+    @property
+    def drift_ns(self) -> int:
+        """How far the offset has wandered since the start, steps included."""
+        return self._high - self._low
+
+    def look(self) -> None:
+        """Read the offset again."""
+        offset = offset_ns()
+        if abs(offset - self._last) > STEP_NS:
+            self.steps += 1
+        self._last = offset
+        self._low, self._high = min(self._low, offset), max(self._high, offset)
+
+
+def offset_ns() -> int:
+    """Read CLOCK_REALTIME - CLOCK_MONOTONIC: the reading with the tightest bracket of three."""
+    return min(_reading() for _ in range(3))[1]
+
+
+def _reading() -> tuple[int, int]:
+    before = time.monotonic_ns()
+    wall = time.time_ns()
+    after = time.monotonic_ns()
+    return after - before, wall - (before + after) // 2

@@ -145,7 +145,7 @@ class Connection:
         """Have what comes acknowledged when it is read, not up to 40 ms later (Linux, tcp(7)).
 
         A server that leaves Nagle's algorithm on keeps an event back until the one before was
-        acknowledged. Each send of our own turns the delay on again, so this follows each request.
+        acknowledged. Each send of our own ticks the delay on again, so this follows each request.
         """
         if TCP_QUICKACK is not None:
             self.sock.setsockopt(socket.IPPROTO_TCP, TCP_QUICKACK, 1)

@@ -1,17 +1,17 @@
 """One request and what came back: raw reads first, meaning later.
 
-While a stream runs, a read is appended to a tape with its clocks and nothing else happens to it.
+While a stream runs, a read is appended to a log with its clocks and nothing else happens to it.
 Framing, events and JSON are looked at when the stream has ended, or in spare time when much is
 held: the cost of understanding delays no arrival, and memory stays bounded.
 """
 
 from specbench.backends.backend import ReplyReader
 from specbench.backends.replies import error_message
-from specbench.loadgen.hotpath.client_stats import Tally
+from specbench.loadgen.hotpath.client_stats import ClientStats
 from specbench.loadgen.hotpath.http1 import Response, new_response
-from specbench.loadgen.hotpath.read_log import Tape, Turn
+from specbench.loadgen.hotpath.read_log import LoopTick, ReadLog
 from specbench.loadgen.hotpath.sse import EventSplitter, LineTooLong
-from specbench.loadgen.hotpath.timestamps import Arrivals
+from specbench.loadgen.hotpath.timestamps import Timestamps
 from specbench.model.load import Reason, RequestRecord
 
 BODY_LIMIT = 64 << 20
@@ -46,6 +46,7 @@ class Exchange:
         "intended_ns",
         "keep_alive",
         "lazy",
+        "log",
         "origin_ns",
         "record",
         "request",
@@ -53,7 +54,6 @@ class Exchange:
         "round_trip_ns",
         "started_ns",
         "stopped_ns",
-        "tape",
         "turned_ns",
         "whole",
         "written_ns",
@@ -75,7 +75,7 @@ class Exchange:
         self.started_ns = 0
         self.written_ns: int | None = None
         self.round_trip_ns = 0
-        self.tape = Tape()
+        self.log = ReadLog()
         self.response: Response = new_response()
         self.answered = False
         self.lazy = False
@@ -84,7 +84,7 @@ class Exchange:
         self.whole = False
         self.stopped_ns = 0
         self.turned_ns: int | None = None
-        self._arrivals = Arrivals(origin_ns)
+        self._arrivals = Timestamps(origin_ns)
         self._splitter = EventSplitter()
         self._reader = reader
         self._framed = 0
@@ -104,7 +104,7 @@ class Exchange:
     @property
     def heard_ns(self) -> int | None:
         """When bytes came last, on CLOCK_MONOTONIC; None before the first."""
-        return self.tape.turns[-1].end_ns if self.tape.turns else self._heard_ns
+        return self.log.ticks[-1].end_ns if self.log.ticks else self._heard_ns
 
     def send_again(self) -> None:
         """Forget the end of a connection on which nothing came: the request begins anew."""
@@ -113,27 +113,27 @@ class Exchange:
         self.intended_ns, self.written_ns = self.due_ns, None
         self.response.release()
         self.response = new_response()
-        self.tape.clear()
+        self.log.clear()
         self._framed, self._ends = 0, []
 
-    def hear(self, data: bytes, timespec: bytes, turn: Turn) -> bool:
+    def hear(self, data: bytes, timespec: bytes, tick: LoopTick) -> bool:
         """Take a read; says whether nothing more is to be read."""
-        self.tape.add(data, timespec, turn)
+        self.log.add(data, timespec, tick)
         return self.advance()
 
     def advance(self) -> bool:
-        """Look at the read put on the tape last; says whether nothing more is to be read.
+        """Look at the read put on the log last; says whether nothing more is to be read.
 
         A read of nothing says that the server closed, and is taken off again.
         In a stream of chunks only the tail is looked at: events of JSON hold no carriage return,
         so the closing chunk is known by its bytes. Everything else is framed at once.
         """
-        if not self.tape.data[-1]:
+        if not self.log.data[-1]:
             self._closed = True
-            self.tape.forget_last()
-        self.answered = self.answered or bool(self.tape.data)
+            self.log.forget_last()
+        self.answered = self.answered or bool(self.log.data)
         if self.lazy and not self._closed:
-            tail = self.tape.tail()
+            tail = self.log.tail()
             if tail == END_OF_CHUNKS:
                 self.whole = True
                 return True
@@ -159,13 +159,13 @@ class Exchange:
             self._decode(self._ends, self.response.pieces[:])
             self.response.pieces.clear()
             self._heard_ns = self.heard_ns
-            self.tape.clear()
+            self.log.clear()
             self._framed, self._ends = 0, []
         self.whole = self.whole or self.response.complete
         return self.whole or self.failure is not None
 
     def settle(
-        self, tally: Tally, status: str = "ok", reason: Reason = "", detail: str = ""
+        self, stats: ClientStats, status: str = "ok", reason: Reason = "", detail: str = ""
     ) -> None:
         """Complete the record. `status`, `reason` and `detail` say why the exchange ended early."""
         self.understand()
@@ -183,14 +183,14 @@ class Exchange:
         record.end_ns = stopped if gone or not self._arrivals.last else self._arrivals.last
         self._conclude(status, reason, detail)
         self._reader.finish()
-        self._arrivals.settle(record, tally)
+        self._arrivals.settle(record, stats)
         if record.written_ns is not None:
             late = record.written_ns - record.intended_ns
-            tally.late.add(late)
+            stats.late.add(late)
             if self._arrivals.first_doubt is not None:
-                tally.ttft_doubt.add(late + self._arrivals.first_doubt)
+                stats.ttft_doubt.add(late + self._arrivals.first_doubt)
         if self.turned_ns is not None:
-            tally.turnaround.add(max(self.turned_ns - self.origin_ns - self._arrivals.last, 0))
+            stats.turnaround.add(max(self.turned_ns - self.origin_ns - self._arrivals.last, 0))
         self.response.release()
 
     def _conclude(self, status: str, reason: Reason, detail: str) -> None:
@@ -228,7 +228,7 @@ class Exchange:
             self._arrivals.account(self.record.chunk_ns, set())
 
     def _frame(self) -> None:
-        fresh = self.tape.data[self._framed :]
+        fresh = self.log.data[self._framed :]
         self._framed += len(fresh)
         self._bytes += sum(map(len, fresh))
         if self._failure is not None:
@@ -245,7 +245,7 @@ class Exchange:
     def _decode(self, ends: list[int], pieces: list[bytes]) -> None:
         """Read the events of the framed reads; `ends` counts the pieces up to each read's end."""
         self._arrivals.follow(self.written_ns, self.round_trip_ns)
-        stamps = self._arrivals.stamp(self.tape)
+        stamps = self._arrivals.stamp(self.log)
         if self.record.first_byte_ns is None and stamps:
             self.record.first_byte_ns = stamps[0]
         if self.response.status != 200 or not self._is_stream():

@@ -1,7 +1,7 @@
 """The measured path: one thread, one poller, every socket of a worker.
 
 An own loop instead of asyncio: a callback costs asyncio about 3 us an event and this 1 us, beside
-the 8 us of system calls that no client avoids (docs/adr, the measured path). A turn takes what has
+the 8 us of system calls that no client avoids (docs/adr, the measured path). A tick takes what has
 arrived with its clocks, sends what is due, and understands an ended stream when there is time.
 """
 
@@ -9,72 +9,67 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from specbench.loadgen.hotpath.clock import ClockWatch
+from specbench.loadgen.hotpath.client_stats import ClockWatch, Window
 from specbench.loadgen.hotpath.connection import ANCILLARY_BYTES, ConnectFailed, Connection
 from specbench.loadgen.hotpath.exchange import Exchange
 from specbench.loadgen.hotpath.pacing import Pacer
+from specbench.loadgen.hotpath.patience import Patience
 from specbench.loadgen.hotpath.poller import READ, Poller
 from specbench.loadgen.hotpath.pool import Pool
-from specbench.loadgen.hotpath.read_log import FULL_READ_BYTES, NO_STAMP, Turn
-from specbench.loadgen.hotpath.record_writer import Settling
-from specbench.loadgen.hotpath.request_source import Supply
-from specbench.loadgen.hotpath.window import Window
-from specbench.model.load import DriveJob, Reason
+from specbench.loadgen.hotpath.read_log import FULL_READ_BYTES, NO_STAMP, LoopTick
+from specbench.loadgen.hotpath.record_writer import RecordWriter
+from specbench.loadgen.hotpath.request_source import RequestSource
+from specbench.model.load import LoadSpec, Reason
 
-TICK_NS = 100_000_000
+LOOK_NS = 100_000_000
 BUSY = 32
-"""With so many sockets ready, understanding waits until `Settling` has a heap, or as many long
+"""With so many sockets ready, understanding waits until `RecordWriter` has a heap, or as many long
 streams wait."""
 BRISK, GATHER_NS, GATHERED = 500, 150_000, 16
-"""With so many reads in a tick, a poll that finds few sockets is repeated a moment later."""
+"""With so many reads between looks, a poll that finds few sockets is repeated a moment later."""
 CLOSES_AFTER_REPLY_NS = 1_000_000_000
 PACING_NS = 100_000_000
 """A slot whose request failed waits this long, so that a dead server is not hammered."""
 
 
 class Loop:
-    """Drives one share of a job, and hands every ended exchange to `settling`.
+    """Drives one share of a load, and hands every ended exchange to `writer`.
 
     `control` is the descriptor of the parent's word: anything there, its end included, means
-    abort. `tick` is called about ten times a second.
+    abort. `report` is called about ten times a second.
     """
 
     def __init__(
         self,
-        job: DriveJob,
+        load: LoadSpec,
         *,
         poller: Poller,
         pool: Pool,
-        supply: Supply,
+        source: RequestSource,
         pacer: Pacer,
-        settling: Settling,
+        writer: RecordWriter,
         window: Window,
         control: int | None,
-        tick: Callable[[], None],
+        report: Callable[[], None],
     ) -> None:
         self.clock = ClockWatch()
         self.in_flight = 0
         self.interrupted = False
         self.gave_up = ""
-        self.silent_ns = 0
-        self._job = job
+        self.patience = Patience(load)
+        self._load = load
         self._poller = poller
         self._pool = pool
-        self._supply = supply
+        self._source = source
         self._pacer = pacer
-        self._settling = settling
-        self._tally = settling.tally
+        self._writer = writer
+        self._stats = writer.stats
         self._window = window
         self._control = control
-        self._tick = tick
+        self._report = report
         self._sending = True
         self._stop_ns: int | None = None
         self._drain_ns: int | None = None
-        self._stalled_ns = int((job.stall_timeout_s or job.request_timeout_s) * 1e9)
-        self._silence_ns = int(job.silence_timeout_s * 1e9)
-        self._heard_ns = 0
-        self._timeout_ns = int(job.request_timeout_s * 1e9)
-        self._sampled = 0
         self._taken = 0
         self._quiet_ns = 0
         self._brisk = False
@@ -83,22 +78,22 @@ class Loop:
 
     def run(self) -> None:
         """Drive until all is done, or the parent says abort."""
-        next_tick = self._quiet_ns = time.monotonic_ns()
-        while self._sending or self.in_flight or self._settling.waiting:
+        next_look = self._quiet_ns = time.monotonic_ns()
+        while self._sending or self.in_flight or self._writer.waiting:
             now = time.monotonic_ns()
-            if now >= next_tick:
-                next_tick = now + TICK_NS
+            if now >= next_look:
+                next_look = now + LOOK_NS
                 self._look_around(now)
             due = self._pacer.next_ns(self.in_flight) if self._sending else None
-            until = next_tick if due is None else min(due, next_tick)
-            if self._settling.waiting or self._full or not self._supply.full:
+            until = next_look if due is None else min(due, next_look)
+            if self._writer.waiting or self._full or not self._source.full:
                 until = now
             precise = self._pacer.scheduled and until == due
-            arrived = self._turn(until, precise=precise)
+            arrived = self._tick(until, precise=precise)
             self._send_due(time.monotonic_ns())
-            if arrived < BUSY or self._settling.heaped or len(self._full) > BUSY:
+            if arrived < BUSY or self._writer.heaped or len(self._full) > BUSY:
                 self._use_spare_time()
-        self._settling.drain()
+        self._writer.drain()
 
     def abort(self, detail: str) -> None:
         """Stop now: what is in flight becomes rows `aborted`."""
@@ -106,7 +101,7 @@ class Loop:
         self._finish_sending(time.monotonic_ns())
         self._abort_in_flight(detail)
 
-    def _turn(self, until_ns: int, *, precise: bool) -> int:
+    def _tick(self, until_ns: int, *, precise: bool) -> int:
         """Take what arrives until `until_ns`, or until there is something else to do.
 
         Gives how many sockets were ready at last. This is the path that every event goes through;
@@ -120,12 +115,12 @@ class Loop:
             if self._brisk and len(ready) < GATHERED and now + GATHER_NS < until_ns:
                 time.sleep(GATHER_NS / 1e9)
                 ready, now = poller.ready(0), time.monotonic_ns()
-            turn = Turn(self._quiet_ns, time.time_ns(), time.monotonic_ns())
+            tick = LoopTick(self._quiet_ns, time.time_ns(), time.monotonic_ns())
             self._quiet_ns = now
             self._taken += len(ready)
             for fd, mask in ready:
                 if mask != READ or (stream := streams.get(fd)) is None:
-                    self._slow(fd, mask, turn)
+                    self._slow(fd, mask, tick)
                     continue
                 recvmsg, room, keep, stamp, at = stream
                 try:
@@ -137,15 +132,15 @@ class Loop:
                     continue
                 keep(data)
                 stamp(ancillary[0][2] if ancillary else NO_STAMP)
-                at(turn if ancillary else turn.now())
+                at(tick if ancillary else tick.now())
                 if not 7 < len(data) < room or data.endswith(b"\r\n\r\n"):
                     self._look(fd, data)
-            turn.end_ns = time.monotonic_ns()
-            if self._changed or turn.end_ns >= until_ns:
+            tick.end_ns = time.monotonic_ns()
+            if self._changed or tick.end_ns >= until_ns:
                 return len(ready)
-            ready = poller.ready(until_ns - turn.end_ns)
+            ready = poller.ready(until_ns - tick.end_ns)
 
-    def _slow(self, fd: int, mask: int, turn: Turn) -> None:
+    def _slow(self, fd: int, mask: int, tick: LoopTick) -> None:
         """Take all but a plain read: opening, TLS, writing on, an idle connection's end, abort."""
         self._changed = True
         connection = self._pool.by_fd.get(fd)
@@ -163,17 +158,17 @@ class Loop:
             return
         if connection.rest:
             self._write(connection, exchange)
-        self._read(connection, exchange, turn)
+        self._read(connection, exchange, tick)
 
-    def _read(self, connection: Connection, exchange: Exchange, turn: Turn) -> None:
+    def _read(self, connection: Connection, exchange: Exchange, tick: LoopTick) -> None:
         """Read, of TLS all it has, since a poll does not see what TLS holds decrypted."""
         try:
             while connection.exchange is exchange:
                 data, timespec = connection.read()
-                if exchange.hear(data, timespec, turn.now()):
+                if exchange.hear(data, timespec, tick.now()):
                     self._answered(connection, exchange)
                 elif exchange.lazy and connection.plain and not connection.rest:
-                    self._pool.stream(connection, exchange.tape)
+                    self._pool.stream(connection, exchange.log)
                 if connection.plain:
                     return
         except BlockingIOError:
@@ -189,8 +184,8 @@ class Loop:
             return
         if len(data) == connection.room:
             connection.room = FULL_READ_BYTES
-            self._pool.stream(connection, exchange.tape)
-        exchange.tape.turns[-1] = exchange.tape.turns[-1].now()  # this turn may launch yet
+            self._pool.stream(connection, exchange.log)
+        exchange.log.ticks[-1] = exchange.log.ticks[-1].now()  # this tick may launch yet
         if exchange.advance():
             self._answered(connection, exchange)
 
@@ -218,7 +213,7 @@ class Loop:
             self._finish_sending(now)
 
     def _launch(self, slot: int, intended_ns: int | None) -> None:
-        exchange = self._supply.take()
+        exchange = self._source.take()
         if exchange is None:
             self._finish_sending(time.monotonic_ns())
             return
@@ -229,8 +224,8 @@ class Loop:
         self._assign(exchange)
         measured = exchange.record.phase == "measured"
         self._window.sent(exchange.started_ns, self.in_flight, measured=measured)
-        if measured and self._job.stop.seconds is not None and self._stop_ns is None:
-            self._stop_ns = exchange.started_ns + int(self._job.stop.seconds * 1e9)
+        if measured and self._load.stop.seconds is not None and self._stop_ns is None:
+            self._stop_ns = exchange.started_ns + int(self._load.stop.seconds * 1e9)
 
     def _assign(self, exchange: Exchange) -> None:
         try:
@@ -260,23 +255,23 @@ class Loop:
         connection.rest = rest
 
     def _finish_sending(self, now: int) -> None:
-        """Send no more. What is in flight is waited for, or aborted, as the job says."""
+        """Send no more. What is in flight is waited for, or aborted, as the load says."""
         if not self._sending:
             return
         self._sending = False
-        self._drain_ns = now + int(self._job.stop.drain_timeout_s * 1e9)
-        if self._job.stop.on_end == "abort" and self._stopped_early():
+        self._drain_ns = now + int(self._load.stop.drain_timeout_s * 1e9)
+        if self._load.stop.on_end == "abort" and self._stopped_early():
             self._abort_in_flight("the measured time was over")
 
     def _stopped_early(self) -> bool:
         """Whether time or tokens ended the load, rather than the number of requests."""
-        return self._supply.limit is None or self._supply.built < self._supply.limit
+        return self._source.limit is None or self._source.built < self._source.limit
 
     # -- ending ------------------------------------------------------------------------------
 
     def _answered(self, connection: Connection, exchange: Exchange) -> None:
         """Note that nothing more is to be read for an exchange."""
-        self._heard_ns = time.monotonic_ns()
+        self.patience.hear(time.monotonic_ns())
         if not exchange.answered and self._retry(connection, exchange):
             return
         failure = exchange.failure
@@ -309,7 +304,7 @@ class Loop:
             self._pool.reuse = False
         self._pool.drop(connection)
         exchange.send_again()
-        self._tally.reconnects += 1
+        self._stats.reconnects += 1
         self._assign(exchange)
         return True
 
@@ -334,7 +329,7 @@ class Loop:
         exchange.stopped_ns = now
         if again and self._sending:
             exchange.turned_ns = time.monotonic_ns()
-        self._settling.add(exchange, status, reason, detail)
+        self._writer.add(exchange, status, reason, detail)
 
     def _abort_in_flight(self, detail: str) -> None:
         for connection in list(self._pool.by_fd.values()):
@@ -346,19 +341,19 @@ class Loop:
     # -- looking around ----------------------------------------------------------------------
 
     def _use_spare_time(self) -> None:
-        if self._settling.waiting:
-            self._settling.work()
+        if self._writer.waiting:
+            self._writer.work()
         elif self._full:
             self._understand(self._full.popleft())
-        elif not self._supply.full:
-            self._supply.build()
+        elif not self._source.full:
+            self._source.build()
 
     def _look_around(self, now: int) -> None:
         self.clock.look()
-        self._tick()
-        self._settling.flush()
-        stop = self._job.stop
-        enough = stop.tokens is not None and self._settling.measured_tokens >= stop.tokens
+        self._report()
+        self._writer.flush()
+        stop = self._load.stop
+        enough = stop.tokens is not None and self._writer.measured_tokens >= stop.tokens
         if enough or (self._stop_ns is not None and now >= self._stop_ns):
             self._finish_sending(now)
         if self._drain_ns is not None and now >= self._drain_ns:
@@ -367,21 +362,15 @@ class Loop:
         for connection in busy:
             self._check_patience(connection, now)
         self._check_silence(now)
-        for fd in self._pool.streams:
-            self._pool.by_fd[fd].acknowledge_at_once()
-        self._sample_socket([each for each in busy if each.fd in self._pool.streams])
+        self._pool.sample(self._stats)
         self._brisk, self._taken = self._taken > BRISK, 0
 
     def _check_silence(self, now: int) -> None:
         """End a load on which nothing comes any more: a server that is gone answers nobody."""
         running = [each.exchange for each in self._pool.by_fd.values() if each.exchange is not None]
-        heard = (each.heard_ns or 0 for each in running)
-        self._heard_ns = max(self._heard_ns, *heard, 0)
-        begun = min((each.started_ns for each in running), default=now)
-        self.silent_ns = max(0, now - max(self._heard_ns, begun))
-        if self.silent_ns < self._silence_ns:
+        self.gave_up = self.patience.gives_up(running, now)
+        if not self.gave_up:
             return
-        self.gave_up = f"nothing came from the server for {self.silent_ns / 1e9:.0f} s"
         self._finish_sending(now)
         for connection in list(self._pool.by_fd.values()):
             if connection.exchange is not None:
@@ -393,39 +382,18 @@ class Loop:
         if exchange is None:
             return
         if connection.state != "open":
-            if now - connection.opened_ns > self._job.connect_timeout_s * 1e9:
+            if self.patience.ends_opening(connection.opened_ns, now):
                 self._failed(connection, "connect_timeout", "no connection in time")
             return
-        silent = now - (exchange.heard_ns or now)
-        waited = now - (exchange.intended_ns or exchange.started_ns)
-        if not exchange.answered:
-            if waited > self._timeout_ns:
-                self._failed(connection, "no_first_byte", f"nothing for {waited / 1e9:.1f} s")
-        elif silent > self._stalled_ns or (
-            waited > self._timeout_ns and silent > self._timeout_ns // 2
-        ):
-            self._failed(connection, "stalled", f"silent for {silent / 1e9:.1f} s")
-        elif waited > self._timeout_ns:
-            self._failed(connection, "timeout", f"not done after {waited / 1e9:.1f} s")
-        elif exchange.tape.long and connection not in self._full:
+        ended = self.patience.ends(exchange, now)
+        if ended is not None:
+            self._failed(connection, *ended)
+        elif exchange.log.long and connection not in self._full:
             self._full.append(connection)
-        elif silent > TICK_NS and exchange.tape.turns:
+        elif exchange.log.ticks and now - (exchange.heard_ns or now) > LOOK_NS:
             self._understand(connection)
 
     def _understand(self, connection: Connection) -> None:
         exchange = connection.exchange
         if exchange is not None and exchange.understand():
             self._answered(connection, exchange)
-
-    def _sample_socket(self, busy: list[Connection]) -> None:
-        """Look into one of the sockets that stream: its backlog and its round trip."""
-        if not busy:
-            return
-        self._sampled += 1
-        connection = busy[self._sampled % len(busy)]
-        backlog = connection.backlog()
-        self._tally.socket_backlog_max = max(self._tally.socket_backlog_max, backlog)
-        rtt = connection.min_rtt_us()
-        if rtt is not None:
-            connection.rtt_ns = rtt * 1000
-            self._tally.rtt.add(rtt * 1000)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from specbench.loadgen.schedule import Share, arrivals, closed_starts
-from specbench.model.load import Closed, DriveJob, Open, Ramp, Replay
+from specbench.model.load import Closed, LoadSpec, Open, Ramp, Replay
 
 _SECOND = 1_000_000_000
 
@@ -63,9 +63,9 @@ class SchedulePacer:
     scheduled = True
 
     def __init__(
-        self, shape: Open | Ramp | Replay, job: DriveJob, share: Share, origin_ns: int
+        self, shape: Open | Ramp | Replay, load: LoadSpec, share: Share, origin_ns: int
     ) -> None:
-        every = enumerate(arrivals(shape, warmup=job.warmup_requests, seed=job.seed))
+        every = enumerate(arrivals(shape, warmup=load.warmup_requests, seed=load.seed))
         self._mine = (at for index, at in every if index % share.of == share.index)
         self._origin = origin_ns
         self._bound = None
@@ -101,8 +101,8 @@ class SchedulePacer:
         return None if at is None else self._origin + round(at * _SECOND)
 
 
-def new_pacer(job: DriveJob, share: Share, origin_ns: int) -> Pacer:
-    """Give the pacer of a job's shape."""
-    if isinstance(job.shape, Closed):
-        return ClosedPacer(job.shape, share, origin_ns)
-    return SchedulePacer(job.shape, job, share, origin_ns)
+def new_pacer(load: LoadSpec, share: Share, origin_ns: int) -> Pacer:
+    """Give the pacer of a load's shape."""
+    if isinstance(load.shape, Closed):
+        return ClosedPacer(load.shape, share, origin_ns)
+    return SchedulePacer(load.shape, load, share, origin_ns)

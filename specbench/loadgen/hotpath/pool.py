@@ -5,10 +5,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from specbench.loadgen.hotpath.client_stats import ClientStats
 from specbench.loadgen.hotpath.connection import ConnectFailed, Connection
 from specbench.loadgen.hotpath.endpoint import Endpoint
 from specbench.loadgen.hotpath.poller import READ, WRITE, Poller
-from specbench.loadgen.hotpath.read_log import Tape, Turn
+from specbench.loadgen.hotpath.read_log import LoopTick, ReadLog
 from specbench.model.load import Reason
 
 Stream = tuple[
@@ -16,10 +17,10 @@ Stream = tuple[
     int,
     Callable[[bytes], None],
     Callable[[bytes], None],
-    Callable[[Turn], None],
+    Callable[[LoopTick], None],
 ]
 """What a plain read of an answer that is streaming needs, and nothing else: recvmsg, the size of
-a read, and how to append to the three lists of the answer's tape."""
+a read, and how to append to the three lists of the answer's log."""
 
 
 class Pool:
@@ -38,6 +39,7 @@ class Pool:
         self._tls: ssl.SSLContext | None = endpoint.ssl_context()
         self._idle: list[Connection] = []
         self.reuse = True
+        self._sampled = 0
 
     def open(self) -> Connection:
         """Begin to open a connection. Raises ConnectFailed."""
@@ -72,14 +74,14 @@ class Pool:
         self.streams.pop(connection.fd, None)
         self._idle.append(connection)
 
-    def stream(self, connection: Connection, tape: Tape) -> None:
-        """Let plain reads of a connection go to `tape` until it is given back or dropped."""
+    def stream(self, connection: Connection, log: ReadLog) -> None:
+        """Let plain reads of a connection go to `log` until it is given back or dropped."""
         self.streams[connection.fd] = (
             connection.recvmsg,
             connection.room,
-            tape.data.append,
-            tape.stamps.append,
-            tape.turns.append,
+            log.data.append,
+            log.stamps.append,
+            log.ticks.append,
         )
 
     def want_write(self, connection: Connection, *, wanted: bool) -> None:
@@ -140,6 +142,24 @@ class Pool:
             self.last_failure = (reason, f"{what} within {timeout_s:g} s")
             self.drop(connection)
         return len(self._idle)
+
+    def sample(self, stats: ClientStats) -> None:
+        """Look into one of the sockets that stream, its backlog and its round trip; arm all again.
+
+        The arming is for kernels that fall back to delayed acknowledgements inside a reply.
+        """
+        streaming = [self.by_fd[fd] for fd in self.streams]
+        for connection in streaming:
+            connection.acknowledge_at_once()
+        if not streaming:
+            return
+        self._sampled += 1
+        connection = streaming[self._sampled % len(streaming)]
+        stats.socket_backlog_max = max(stats.socket_backlog_max, connection.backlog())
+        rtt = connection.min_rtt_us()
+        if rtt is not None:
+            connection.rtt_ns = rtt * 1000
+            stats.rtt.add(rtt * 1000)
 
     def close(self) -> None:
         """Close everything."""

@@ -9,12 +9,12 @@ NO_STAMP = bytes(16)
 HOLD_READS = 256
 
 
-class Turn:
-    """The clocks of one turn of the loop, shared by all its reads, in ns.
+class LoopTick:
+    """The clocks of one tick of the loop, shared by all its reads, in ns.
 
-    `quiet_ns` is when the last poll of the turn before returned: what a socket gives in this turn
+    `quiet_ns` is when the last poll of the tick before returned: what a socket gives in this tick
     was not there yet. `offset_ns` leads from CLOCK_REALTIME to CLOCK_MONOTONIC. `end_ns` is when
-    the turn was over, so that every read of it had happened.
+    the tick was over, so that every read of it had happened.
     """
 
     __slots__ = ("end_ns", "offset_ns", "quiet_ns")
@@ -24,28 +24,28 @@ class Turn:
         self.offset_ns = monotonic_ns - wall_ns
         self.end_ns = monotonic_ns
 
-    def now(self) -> "Turn":
+    def now(self) -> "LoopTick":
         """Give clocks of its own to a read just done.
 
-        Where no kernel stamped it they are all that says when; and a turn that goes on to send the
+        Where no kernel stamped it they are all that says when; and a tick that goes on to send the
         next request would make its lag longer than it was.
         """
-        return Turn(self.quiet_ns, time.time_ns(), time.monotonic_ns())
+        return LoopTick(self.quiet_ns, time.time_ns(), time.monotonic_ns())
 
 
-class Tape:
-    """Reads in order: their bytes, a struct timespec each or `NO_STAMP`, and their turns.
+class ReadLog:
+    """Reads in order: their bytes, a struct timespec each or `NO_STAMP`, and their ticks.
 
     Three lists beside each other: of all forms that were tried (a tuple a read, one buffer a
     stream, one for all) the cheapest at the read, and ready for what comes later.
     """
 
-    __slots__ = ("data", "stamps", "turns")
+    __slots__ = ("data", "stamps", "ticks")
 
     def __init__(self) -> None:
         self.data: list[bytes] = []
         self.stamps: list[bytes] = []
-        self.turns: list[Turn] = []
+        self.ticks: list[LoopTick] = []
 
     @property
     def long(self) -> bool:
@@ -54,15 +54,15 @@ class Tape:
             len(self.data) > HOLD_READS // 8 and len(self.data[-1]) > READ_BYTES
         )
 
-    def add(self, data: bytes, timespec: bytes, turn: Turn) -> None:
+    def add(self, data: bytes, timespec: bytes, tick: LoopTick) -> None:
         """Append a read."""
         self.data.append(data)
         self.stamps.append(timespec or NO_STAMP)
-        self.turns.append(turn)
+        self.ticks.append(tick)
 
     def forget_last(self) -> None:
         """Take back the read added last."""
-        for each in (self.data, self.stamps, self.turns):
+        for each in (self.data, self.stamps, self.ticks):
             each.pop()
 
     def tail(self) -> bytes:
@@ -81,10 +81,10 @@ class Tape:
         """
         while index and len(self.data[index - 1]) in (READ_BYTES, FULL_READ_BYTES):
             index -= 1
-        return self.turns[index].quiet_ns
+        return self.ticks[index].quiet_ns
 
     def clear(self) -> None:
         """Forget everything, in place: the loop appends to these very lists."""
         self.data.clear()
         self.stamps.clear()
-        self.turns.clear()
+        self.ticks.clear()

@@ -5,7 +5,7 @@ from collections import deque
 
 import msgspec
 
-from specbench.loadgen.hotpath.client_stats import Tally
+from specbench.loadgen.hotpath.client_stats import ClientStats
 from specbench.loadgen.hotpath.exchange import Exchange
 from specbench.model.load import Reason, RequestRecord
 
@@ -24,7 +24,7 @@ class SinkFailed(Exception):
     """Rows cannot be written any more, for example because the disk is full."""
 
 
-class Settling:
+class RecordWriter:
     """Queues ended exchanges, settles one at a time, and appends their rows to the sink.
 
     The sink is opened for appending and written in whole lines, so several workers share it. Rows
@@ -32,7 +32,7 @@ class Settling:
     """
 
     def __init__(self, sink: str) -> None:
-        self.tally = Tally()
+        self.stats = ClientStats()
         self.rows = 0
         self.failed = 0
         self.answered = 0
@@ -61,14 +61,14 @@ class Settling:
     def add(self, exchange: Exchange, status: str, reason: Reason, detail: str) -> None:
         """Queue an ended exchange; `status` says how it ended for the loop."""
         self._queue.append((exchange, status, reason, detail))
-        self._reads += len(exchange.tape.data)
+        self._reads += len(exchange.log.data)
 
     def work(self) -> None:
         """Settle one exchange, or more where there is a heap, so that it stays bounded."""
         for _ in range(min(len(self._queue), 1 + self.heaped * len(self._queue) // 64)):
             exchange, status, reason, detail = self._queue.popleft()
-            self._reads -= len(exchange.tape.data)
-            exchange.settle(self.tally, status, reason, detail)
+            self._reads -= len(exchange.log.data)
+            exchange.settle(self.stats, status, reason, detail)
             self._row(exchange.record)
         if self._bytes > FLUSH_BYTES:
             self.flush()

@@ -14,10 +14,10 @@ from specbench.errors import InputError
 from specbench.loadgen.hotpath.endpoint import Endpoint
 from specbench.loadgen.hotpath.exchange import Exchange
 from specbench.loadgen.schedule import Share
-from specbench.model.load import Api, DriveJob, Prompt, RequestRecord
+from specbench.model.load import Api, LoadSpec, Prompt, RequestRecord
 
 
-class Draft(NamedTuple):
+class PreparedRequest(NamedTuple):
     """A request ready to be sent, and the row that it will become."""
 
     record: RequestRecord
@@ -32,8 +32,8 @@ class Draft(NamedTuple):
         return Exchange(self.record, self.request, reader, origin_ns=origin_ns)
 
 
-class Supply:
-    """Builds the exchanges of one share of a job, `ahead` of their sending.
+class RequestSource:
+    """Builds the exchanges of one share of a load, `ahead` of their sending.
 
     The prompts file is read line by line and again from its start, never held: measured request i
     of the whole drive takes prompt i modulo their number, so that as many requests as prompts ask
@@ -42,19 +42,19 @@ class Supply:
     """
 
     def __init__(
-        self, job: DriveJob, share: Share, endpoint: Endpoint, *, drive_id: str, ahead: int
+        self, load: LoadSpec, share: Share, endpoint: Endpoint, *, drive_id: str, ahead: int
     ) -> None:
-        self._job = job
-        self._backend = backend_for(job.target.engine)
+        self._load = load
+        self._backend = backend_for(load.target.engine)
         self._share = share
         self._endpoint = endpoint
         self._drive_id = drive_id
         self._ahead = ahead
-        self._ready: deque[Draft] = deque()
-        self._prompts = enumerate(_ordered(job))
+        self._ready: deque[PreparedRequest] = deque()
+        self._prompts = enumerate(_ordered(load))
         self.origin_ns = 0
-        total = job.stop.requests
-        self.limit = None if total is None else share.count(job.warmup_requests + total)
+        total = load.stop.requests
+        self.limit = None if total is None else share.count(load.warmup_requests + total)
         self.built = 0
         self.fill()
 
@@ -85,8 +85,8 @@ class Supply:
             return None
         return self._ready.popleft().begin(self.origin_ns)
 
-    def _draft(self, index: int, number: int, prompt: Prompt) -> Draft:
-        job, warm = self._job, index < self._job.warmup_requests
+    def _draft(self, index: int, number: int, prompt: Prompt) -> PreparedRequest:
+        load, warm = self._load, index < self._load.warmup_requests
         rid = f"sb-{self._drive_id}-{index}"
         record = RequestRecord(
             rid=rid,
@@ -95,27 +95,27 @@ class Supply:
             prompt_pass=number,
             phase="warmup" if warm else "measured",
             worker=self._share.index,
-            max_tokens=prompt.max_tokens or job.sampling.max_tokens,
+            max_tokens=prompt.max_tokens or load.sampling.max_tokens,
         )
-        salt = f"{job.salt}.{'w' * warm}{number}" if job.salt else ""
+        salt = f"{load.salt}.{'w' * warm}{number}" if load.salt else ""
         ask = Ask(
             prompt=prompt,
-            sampling=job.sampling,
-            api=job.target.api,
-            model=job.target.model,
+            sampling=load.sampling,
+            api=load.target.api,
+            model=load.target.model,
             rid=rid,
             salt=salt,
-            ids=job.keep_text,
+            ids=load.keep_text,
         )
         request = self._endpoint.request(self._backend.request(ask).body, rid)
-        return Draft(record, request, self._backend, job.target.api, job.keep_text)
+        return PreparedRequest(record, request, self._backend, load.target.api, load.keep_text)
 
 
-def _ordered(job: DriveJob) -> Iterator[tuple[int, Prompt]]:
+def _ordered(load: LoadSpec) -> Iterator[tuple[int, Prompt]]:
     """Give the prompts of a drive, warm-up first, each with the number of its pass."""
-    path, own = Path(job.prompts_path), job.warmup_prompts
+    path, own = Path(load.prompts_path), load.warmup_prompts
     warm = _cycle(path, 0, own) if own else _cycle(path, 0, None)
-    yield from itertools.islice(warm, job.warmup_requests)
+    yield from itertools.islice(warm, load.warmup_requests)
     yield from _cycle(path, own, None)
 
 

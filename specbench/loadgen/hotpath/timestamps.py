@@ -4,13 +4,13 @@ import struct
 from collections import Counter
 from operator import attrgetter, sub
 
-from specbench.loadgen.hotpath.client_stats import Tally
+from specbench.loadgen.hotpath.client_stats import ClientStats
 from specbench.loadgen.hotpath.read_log import (
     FULL_READ_BYTES,
     NO_STAMP,
     READ_BYTES,
-    Tape,
-    Turn,
+    LoopTick,
+    ReadLog,
 )
 from specbench.model.load import RequestRecord
 
@@ -23,13 +23,13 @@ softirqs, and a processor that was asleep."""
 _offset, _end = attrgetter("offset_ns"), attrgetter("end_ns")
 
 
-class Arrivals:
+class Timestamps:
     """Turns the reads of one request into arrival times, and keeps account of their quality.
 
     The kernel stamps a segment on CLOCK_REALTIME when it arrives (SO_TIMESTAMPNS, Linux
-    Documentation/networking/timestamping.rst). Both clocks are read in every turn of the loop, so
+    Documentation/networking/timestamping.rst). Both clocks are read in every tick of the loop, so
     a step or slew of the wall clock before or after it cannot move a stamp. The read lag runs to
-    the end of the turn that read: no read was later than that.
+    the end of the tick that read: no read was later than that.
 
     A chunk's doubt is how much earlier than its stamp it may have left the server:
 
@@ -49,10 +49,10 @@ class Arrivals:
         "_doubts",
         "_ends",
         "_lags",
+        "_log",
         "_origin",
         "_round_trip",
         "_stamps",
-        "_tape",
         "event_reads",
         "exact_reads",
         "first_doubt",
@@ -66,7 +66,7 @@ class Arrivals:
     def __init__(self, origin_ns: int) -> None:
         self._origin = origin_ns
         self._lags: list[int] = []
-        self._tape = Tape()
+        self._log = ReadLog()
         self._stamps: list[int] = []
         self._ends: list[int] = []
         self._before: tuple[int, int] | None = None
@@ -89,36 +89,36 @@ class Arrivals:
         elif written_ns is not None:
             self._before = (written_ns - self._origin, NEVER)
 
-    def stamp(self, tape: Tape) -> list[int]:
+    def stamp(self, log: ReadLog) -> list[int]:
         """Give the arrival of each read's last byte, in ns since the drive's start."""
-        words = struct.unpack(f"@{2 * len(tape.stamps)}q", b"".join(tape.stamps))
-        seconds, nanos, turns = words[::2], words[1::2], tape.turns
+        words = struct.unpack(f"@{2 * len(log.stamps)}q", b"".join(log.stamps))
+        seconds, nanos, ticks = words[::2], words[1::2], log.ticks
         stamped = len(seconds) - seconds.count(0)
         if stamped == len(seconds):
-            offsets = map(_offset, turns)
+            offsets = map(_offset, ticks)
             stamps = [
                 second * _SECOND + nano + offset
                 for second, nano, offset in zip(seconds, nanos, offsets, strict=True)
             ]
-            ends = map(_end, turns)
+            ends = map(_end, ticks)
             self._lags += [end - stamp for end, stamp in zip(ends, stamps, strict=True)]
         else:
-            stamps = list(map(self._stamp, seconds, nanos, turns))
+            stamps = list(map(self._stamp, seconds, nanos, ticks))
         origin = self._origin
         stamps = [stamp - origin for stamp in stamps]
         self.reads += len(stamps)
         self.kernel_reads += stamped
-        self._tape, self._stamps = tape, stamps
-        self._ends = [turn.end_ns - origin for turn in tape.turns]
+        self._log, self._stamps = log, stamps
+        self._ends = [tick.end_ns - origin for tick in log.ticks]
         if stamps:
             self.last = stamps[-1]
         return stamps
 
-    def _stamp(self, seconds: int, nanos: int, turn: Turn) -> int:
+    def _stamp(self, seconds: int, nanos: int, tick: LoopTick) -> int:
         if not seconds:
-            return turn.end_ns
-        stamp = seconds * _SECOND + nanos + turn.offset_ns
-        self._lags.append(turn.end_ns - stamp)
+            return tick.end_ns
+        stamp = seconds * _SECOND + nanos + tick.offset_ns
+        self._lags.append(tick.end_ns - stamp)
         return stamp
 
     def account(self, chunks: list[int], cut: set[int]) -> None:
@@ -156,11 +156,11 @@ class Arrivals:
         stamp, single = self._stamps[index], chunks == 1 and not cut
         since, heard = self._read_before(index)
         held = since + self._round_trip // 2 <= stamp <= heard + self._reach
-        stamped = self._tape.stamps[index] != NO_STAMP
+        stamped = self._log.stamps[index] != NO_STAMP
         if not single or held:
             doubt = max(stamp - since, 0)
         elif not stamped:
-            doubt = max(stamp - (self._tape.quiet_ns(index) - self._origin), 0)
+            doubt = max(stamp - (self._log.quiet_ns(index) - self._origin), 0)
         else:
             doubt = 0
         self.exact_reads += single
@@ -173,7 +173,7 @@ class Arrivals:
 
         A read that filled its buffer left something behind, which had come with it.
         """
-        while index and len(self._tape.data[index - 1]) in (READ_BYTES, FULL_READ_BYTES):
+        while index and len(self._log.data[index - 1]) in (READ_BYTES, FULL_READ_BYTES):
             index -= 1
         if index:
             return self._stamps[index - 1], self._ends[index - 1]
@@ -184,21 +184,21 @@ class Arrivals:
             self.first_doubt = doubt
         self.last_doubt = doubt
 
-    def settle(self, record: RequestRecord, tally: Tally) -> None:
-        """Write the account into the record and the worker's tally."""
+    def settle(self, record: RequestRecord, stats: ClientStats) -> None:
+        """Write the account into the record and the worker's stats."""
         record.stamp = "kernel" if self.reads and self.kernel_reads == self.reads else "read"
         record.inexact_stamps = self.inexact
         record.first_doubt_ns, record.last_doubt_ns = self.first_doubt, self.last_doubt
         if self._lags:
             record.read_lag_max_us = max(self._lags) / 1e3
-        tally.lag.extend(self._lags)
-        tally.reads += self.reads
-        tally.kernel_reads += self.kernel_reads
-        tally.events += len(record.chunk_ns)
-        tally.event_reads += self.event_reads
-        tally.exact_reads += self.exact_reads
+        stats.lag.extend(self._lags)
+        stats.reads += self.reads
+        stats.kernel_reads += self.kernel_reads
+        stats.events += len(record.chunk_ns)
+        stats.event_reads += self.event_reads
+        stats.exact_reads += self.exact_reads
         certain = len(record.chunk_ns) - len(self._doubts)
-        tally.gap_doubt.extend([0] * certain + self._doubts)
+        stats.gap_doubt.extend([0] * certain + self._doubts)
         if len(record.chunk_ns) > 1:
             span = record.chunk_ns[-1] - record.chunk_ns[0]
-            tally.gap.add(span // (len(record.chunk_ns) - 1))
+            stats.gap.add(span // (len(record.chunk_ns) - 1))

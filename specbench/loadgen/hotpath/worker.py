@@ -1,6 +1,6 @@
-"""A worker process: reads its order from standard input, drives its share, tells the parent.
+"""A worker process: reads its WorkerSpec from standard input, drives its share, tells the parent.
 
-    parent -> worker   one line: an Order; then "go <monotonic ns>"; any more, or the end: abort
+    parent -> worker   one line: a WorkerSpec; then "go <monotonic ns>"; more, or the end: abort
     worker -> parent   Ready | Refused, then DriveProgress twice a second, then WorkerSummary
 
 A worker ignores SIGINT: the terminal sends Ctrl-C to both, and the parent decides. When the parent
@@ -17,30 +17,29 @@ import time
 import msgspec
 
 from specbench.errors import InputError, SpecbenchError
-from specbench.loadgen.hotpath.client_stats import WorkerSummary
+from specbench.loadgen.hotpath.client_stats import Window, WorkerSummary
 from specbench.loadgen.hotpath.loop import Loop
 from specbench.loadgen.hotpath.pacing import new_pacer
 from specbench.loadgen.hotpath.poller import READ, Poller
 from specbench.loadgen.hotpath.pool import Pool
-from specbench.loadgen.hotpath.record_writer import Settling, SinkFailed
-from specbench.loadgen.hotpath.request_source import Supply
-from specbench.loadgen.hotpath.window import Window
-from specbench.loadgen.messages import Order, Ready, Refused, Word
+from specbench.loadgen.hotpath.record_writer import RecordWriter, SinkFailed
+from specbench.loadgen.hotpath.request_source import RequestSource
+from specbench.loadgen.messages import Message, Ready, Refused, WorkerSpec
 from specbench.loadgen.schedule import Share
-from specbench.model.load import Closed, DriveJob, DriveProgress
+from specbench.model.load import Closed, DriveProgress, LoadSpec
 
 STDIN, STDOUT = 0, 1
 SPARE_CONNECTIONS = 16
-PROGRESS_TICKS = 5
+PROGRESS_LOOKS = 5
 _PR_SET_TIMERSLACK = 29
 
 
 def main() -> None:
     """Run one worker."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    order = msgspec.json.decode(_line(), type=Order)
+    spec = msgspec.json.decode(_line(), type=WorkerSpec)
     try:
-        _drive(order)
+        _drive(spec)
     except SpecbenchError as error:
         refused = Refused(
             what=error.what,
@@ -50,54 +49,54 @@ def main() -> None:
         )
         _say(refused)
     except SinkFailed as error:
-        _say(Refused(what=f"cannot write the rows to {order.sink}: {error}"))
+        _say(Refused(what=f"cannot write the rows to {spec.sink}: {error}"))
 
 
-def _drive(order: Order) -> None:
-    job, share = order.job, order.share
+def _drive(spec: WorkerSpec) -> None:
+    load, share = spec.load, spec.share
     poller = Poller()
-    pool = Pool(order.endpoint, poller)
-    wanted = _connections(job, share)
+    pool = Pool(spec.endpoint, poller)
+    wanted = _connections(load, share)
     _allow_descriptors(wanted + 64)
-    supply = Supply(
-        job, share, order.endpoint, drive_id=order.drive_id, ahead=max(64, min(wanted, 4096))
+    source = RequestSource(
+        load, share, spec.endpoint, drive_id=spec.drive_id, ahead=max(64, min(wanted, 4096))
     )
-    settling = Settling(order.sink)
-    opened = pool.warm(wanted, job.connect_timeout_s)
+    writer = RecordWriter(spec.sink)
+    opened = pool.warm(wanted, load.connect_timeout_s)
     failure = "" if pool.last_failure is None else ": ".join(pool.last_failure)
     _say(Ready(worker=share.index, opened=opened, wanted=wanted, failure=failure))
     go = _line().split()
     if go[:1] != [b"go"]:
         return
     origin_ns = int(go[1])
-    supply.origin_ns = origin_ns
+    source.origin_ns = origin_ns
     poller.register(STDIN, READ)
-    _steady_process(precise=not isinstance(job.shape, Closed))
-    window = Window(_target(job, share, supply.limit))
-    progress = _Progress(settling, origin_ns)
+    _steady_process(precise=not isinstance(load.shape, Closed))
+    window = Window(_target(load, share, source.limit))
+    progress = _Progress(writer, origin_ns)
     loop = Loop(
-        job,
+        load,
         poller=poller,
         pool=pool,
-        supply=supply,
-        pacer=new_pacer(job, share, origin_ns),
-        settling=settling,
+        source=source,
+        pacer=new_pacer(load, share, origin_ns),
+        writer=writer,
         window=window,
         control=STDIN,
-        tick=lambda: progress.tick(loop, measured=window.measured_start is not None),
+        report=lambda: progress.tell(loop, measured=window.measured_start is not None),
     )
     _sleep_until(origin_ns)
     cpu, began = time.process_time_ns(), time.monotonic_ns()
     loop.run()
     cpu_ns, wall_ns = time.process_time_ns() - cpu, max(time.monotonic_ns() - began, 1)
     pool.close()
-    settling.close()
+    writer.close()
     figures = {"worker": share.index, "cpu_ns": cpu_ns, "cpu_share": cpu_ns / wall_ns}
-    _say(_summary(loop, settling, window, origin_ns, figures))
+    _say(_summary(loop, writer, window, origin_ns, figures))
 
 
 def _summary(
-    loop: Loop, settling: Settling, window: Window, origin_ns: int, figures: dict[str, float]
+    loop: Loop, writer: RecordWriter, window: Window, origin_ns: int, figures: dict[str, float]
 ) -> WorkerSummary:
     times = {
         "measured_start_ns": window.measured_start,
@@ -108,44 +107,44 @@ def _summary(
     return msgspec.convert(
         {
             "type": "worker_summary",
-            "requests": settling.rows,
-            "failed": settling.failed,
-            "answered": settling.answered,
-            "unreachable": settling.unreachable,
-            "output_tokens": settling.output_tokens,
+            "requests": writer.rows,
+            "failed": writer.failed,
+            "answered": writer.answered,
+            "unreachable": writer.unreachable,
+            "output_tokens": writer.output_tokens,
             "interrupted": loop.interrupted,
             "gave_up": loop.gave_up,
             "clock_drift_ns": loop.clock.drift_ns,
             "clock_steps": loop.clock.steps,
-            "first_failure": settling.first_failure,
+            "first_failure": writer.first_failure,
             **{name: None if at is None else at - origin_ns for name, at in times.items()},
             **figures,
-            **settling.tally.figures(),
+            **writer.stats.figures(),
         },
         WorkerSummary,
     )
 
 
 class _Progress:
-    """Tells how it goes, every fifth tick; a word that the pipe has no room for is not said."""
+    """Tells how it goes, every fifth look; what the pipe has no room for is not said."""
 
-    def __init__(self, settling: Settling, origin_ns: int) -> None:
-        self._settling = settling
+    def __init__(self, writer: RecordWriter, origin_ns: int) -> None:
+        self._writer = writer
         self._origin = origin_ns
-        self._ticks = 0
+        self._looks = 0
         os.set_blocking(STDOUT, False)
 
-    def tick(self, loop: Loop, *, measured: bool) -> None:
-        """Count a tick."""
-        self._ticks += 1
-        if self._ticks % PROGRESS_TICKS:
+    def tell(self, loop: Loop, *, measured: bool) -> None:
+        """Count a look."""
+        self._looks += 1
+        if self._looks % PROGRESS_LOOKS:
             return
-        settled = self._settling
+        settled = self._writer
         steps = settled.verify_steps
-        word = DriveProgress(
+        message = DriveProgress(
             elapsed_s=(time.monotonic_ns() - self._origin) / 1e9,
             in_flight=loop.in_flight,
-            silent_s=loop.silent_ns / 1e9,
+            silent_s=loop.patience.silent_ns / 1e9,
             finished=settled.rows,
             failed=settled.failed,
             output_tokens=settled.output_tokens,
@@ -153,23 +152,23 @@ class _Progress:
             phase="measured" if measured else "warmup",
         )
         try:
-            _write(msgspec.json.encode(word) + b"\n")
+            _write(msgspec.json.encode(message) + b"\n")
         except BlockingIOError:
             return
 
 
-def _connections(job: DriveJob, share: Share) -> int:
+def _connections(load: LoadSpec, share: Share) -> int:
     """How many connections are opened before the start."""
-    if isinstance(job.shape, Closed):
-        return share.count(job.shape.concurrency)
+    if isinstance(load.shape, Closed):
+        return share.count(load.shape.concurrency)
     return SPARE_CONNECTIONS
 
 
-def _target(job: DriveJob, share: Share, limit: int | None) -> int | None:
+def _target(load: LoadSpec, share: Share, limit: int | None) -> int | None:
     """Give the number in flight that counts as steady: slots, or requests if they are fewer."""
-    if not isinstance(job.shape, Closed):
+    if not isinstance(load.shape, Closed):
         return None
-    slots = share.count(job.shape.concurrency)
+    slots = share.count(load.shape.concurrency)
     return slots if limit is None else min(slots, limit)
 
 
@@ -211,9 +210,9 @@ def _line() -> bytes:
     return bytes(line)
 
 
-def _say(word: Word) -> None:
+def _say(message: Message) -> None:
     os.set_blocking(STDOUT, True)
-    line = msgspec.json.encode(word) + b"\n"
+    line = msgspec.json.encode(message) + b"\n"
     while line:
         line = line[_write(line) :]
 
