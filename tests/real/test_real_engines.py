@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 # Products that specbench can launch, with the matrix that does it.
 MATRICES: dict[Product, str] = {"sglang": "sglang-cpu"}
 # The speculative mode that is measured and verified where the server runs already.
-MODES: dict[Product, str] = {"sglang": "ngram", "vllm": "ngram", "llamacpp": "ngram-simple"}
+MODES: dict[Product, str] = {"sglang": "ngram", "vllm": "ngram"}
 # Verification of a CPU's SGLang is greedy at any temperature, so that it is lossless at T=0 alone.
 GREEDY_AT_ANY_TEMPERATURE = {"sglang"}
 
@@ -72,16 +72,26 @@ def server(product: Product, tmp_path: Path) -> Iterator[str]:
         yield url
 
 
-@pytest.mark.parametrize("product", MATRICES)
-def test_a_run_launches_measures_and_stops_every_server(product: Product, tmp_path: Path) -> None:
-    files = _files_of(MATRICES[product], tmp_path)
-
-    done = _specbench(tmp_path, "run", *files, "--results", "R", "--json")
-
+@pytest.fixture(scope="module", params=MATRICES)
+def ran(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Product, Path]:
+    """A folder in which the matrix of a product was run, its recording under R."""
+    product: Product = request.param
+    folder = tmp_path_factory.mktemp(product)
+    files = _files_of(MATRICES[product], folder)
+    done = _specbench(folder, "run", *files, "--results", "R", "--json")
     assert done.returncode == 0, done.stderr
-    assert _alive() == []
-    (recording,) = [path for path in (tmp_path / "R").iterdir() if path.is_dir()]
+    return product, folder
+
+
+def test_a_run_launches_measures_and_stops_every_server(ran: tuple[Product, Path]) -> None:
+    product, folder = ran
+
+    (recording,) = [path for path in (folder / "R").iterdir() if path.is_dir()]
     trials = sb.open(recording).trials
+
+    assert _alive() == []
     assert set(trials["status"]) == {"ok"}
     plain = trials["algorithm"] == "ar"
     assert trials["algorithm"].nunique() == 3
@@ -97,17 +107,14 @@ def _rows(trials: pd.DataFrame) -> list[dict[str, object]]:
     return rows
 
 
-@pytest.mark.parametrize("product", MATRICES)
-def test_a_recording_of_real_servers_has_a_report(product: Product, tmp_path: Path) -> None:
-    files = _files_of(MATRICES[product], tmp_path)
-    only = "algorithm in ['ar', 'ngram'] and concurrency == 1"
-    _specbench(tmp_path, "run", *files, "--results", "R", "--only", only)
+def test_a_recording_of_real_servers_has_a_report(ran: tuple[Product, Path]) -> None:
+    _, folder = ran
 
-    done = _specbench(tmp_path, "report", "--results", "R", "-o", "out")
+    done = _specbench(folder, "report", "--results", "R", "-o", "out")
 
     assert done.returncode == 0, done.stderr
-    assert "ngram" in (tmp_path / "out" / "findings.md").read_text()
-    assert (tmp_path / "out" / "findings.html").exists()
+    assert "ngram" in (folder / "out" / "findings.md").read_text()
+    assert (folder / "out" / "findings.html").exists()
 
 
 @pytest.mark.parametrize("product", MODES)
