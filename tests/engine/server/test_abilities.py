@@ -8,6 +8,8 @@ import pytest
 from specbench.engine.server import args
 from tests.engine.server.conftest import Engine
 
+pytestmark = pytest.mark.process
+
 Start = Callable[..., contextlib.AbstractContextManager[Engine]]
 IDS = [5, 6, 7]
 
