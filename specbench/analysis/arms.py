@@ -127,7 +127,7 @@ def match(trials: pd.DataFrame, a: Arm, b: Arm, *, allow: Iterable[str] = ()) ->
 def with_plain_texts(trials: pd.DataFrame) -> pd.DataFrame:
     """Hold texts as plain objects: rows are picked hundreds of times, which Arrow is slow at."""
     texts = [name for name, kind in trials.dtypes.items() if isinstance(kind, pd.StringDtype)]
-    return trials.astype(dict.fromkeys(texts, object))
+    return trials.astype(dict.fromkeys(texts, object)) if texts else trials
 
 
 def level_rows(trials: pd.DataFrame) -> list[Levels]:

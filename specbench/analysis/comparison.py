@@ -13,26 +13,31 @@ from specbench.analysis.crossover import Crossover
 from specbench.analysis.decompose import Decomposition
 from specbench.analysis.gate import Lossless
 from specbench.analysis.pareto import Choice
+from specbench.model.matrix import Level
 from specbench.stats.ratio import MedianRatio
 
 Outcome = Literal["faster", "slower", "higher", "lower", "no_difference", "mixed", "inconclusive"]
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
-    """The ratio b/a of the metric with its 95 % interval.
+    """The ratio b/a of the metric and its intervals.
 
-    `p_adjusted` is Holm's over all matched cells, `simultaneous` the interval that holds in all of
-    them together with 95 % (Bonferroni); `detectable_pct` the smallest difference that
-    this much data finds with 80 % power. NaN or infinite (null in JSON) where the data cannot
-    tell.
+    `low`/`high` is the 95 % interval that decides a direction, `low_90`/`high_90` the 90 % one that
+    decides no difference: both hold together in all cells of the family, and `p_adjusted` is their
+    p. `low_alone`/`high_alone` and `p` are of this figure alone. `detectable_pct` is the smallest
+    difference that this much data finds with 80 % power. NaN or infinite (null in JSON) where the
+    data cannot tell.
     """
 
     ratio: float
     low: float
     high: float
+    low_90: float
+    high_90: float
+    low_alone: float
+    high_alone: float
     p: float
     p_adjusted: float
-    simultaneous: tuple[float, float]
     detectable_pct: float
 
 
@@ -40,8 +45,11 @@ class CellComparison(msgspec.Struct, frozen=True, kw_only=True):
     """One matched cell. `levels` are equal on both sides, `own_a`/`own_b` belong to one side.
 
     `this_workload` holds the prompts fixed, `such_workloads` takes them as a sample of prompts;
-    None where the metric has no form by prompt. `value_*` are geometric means. `doubts` withhold
-    the verdict; `flags` are what else the rows carry. `prompts` are counted on both sides.
+    None where the two cannot be told apart. `value_*` are geometric means of the metric's column,
+    `rate_*` tokens a second and slot in the steady window and `in_flight_*` the mean number of
+    requests there. `launches`, `trials` and `requests` are counted for each side, `prompts` are
+    those of both. `doubts` withhold the verdict; `flags` are what else the rows carry.
+    `launches_needed` counts launches an arm from the first on, and `advice` says it in words.
     """
 
     levels: Levels
@@ -49,8 +57,13 @@ class CellComparison(msgspec.Struct, frozen=True, kw_only=True):
     own_b: Levels
     value_a: float
     value_b: float
+    rate_a: float | None
+    rate_b: float | None
+    in_flight_a: float | None
+    in_flight_b: float | None
     launches: tuple[int, int]
     trials: tuple[int, int]
+    requests: tuple[int, int]
     prompts: int
     this_workload: Estimate
     such_workloads: Estimate | None
@@ -59,10 +72,35 @@ class CellComparison(msgspec.Struct, frozen=True, kw_only=True):
     verdict_this_workload: Outcome
     why: str
     launches_needed: int | None
+    advice: str
     doubts: tuple[str, ...]
     flags: tuple[str, ...]
     decomposition: Decomposition | None
     differences: tuple[Difference, ...]
+
+
+class Pooled(msgspec.Struct, frozen=True, kw_only=True):
+    """One answer over several matched cells, of all of them or of those with one level.
+
+    The mean of their effects, each cell with equal weight, from a model in which cells of one
+    launch share its error. `such_cells` speaks of other cells of the kind; `tau_pct` is how much
+    the true effects differ between cells (a standard deviation); None for a single cell. Levels
+    of one factor are a family; `differs_p` is the p of equal effects at all of them.
+    """
+
+    scope: str
+    factor: str | None
+    level: Level
+    cells: int
+    withheld: int
+    this_workload: Estimate
+    such_workloads: Estimate | None
+    such_cells: Estimate | None
+    tau_pct: float | None
+    differs_p: float | None
+    verdict: Outcome
+    verdict_this_workload: Outcome
+    why: str
 
 
 class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,18 +116,22 @@ class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """b against a: a ratio above 1 says that b has more of the metric.
 
-    `verdict` and `verdict_this_workload` are the cells' where they agree, else `mixed`.
+    `verdict` and `verdict_this_workload` answer the whole question: `mixed` only where two cells
+    are decided in opposite directions, else the verdict of `pooled`, the mean over all cells that
+    support one. `by` holds the same for each temperature and each concurrency.
     `coupled` differences follow from the algorithm, `allowed` ones were accepted by the user,
     `unrecorded` ones cannot be ruled out. `ranking` holds the configurations of both arms at each
     load.
     """
 
-    schema: int = 1
+    schema: int = 2
     metric: str
     better: Literal["higher", "lower"]
     a: ArmSummary
     b: ArmSummary
     cells: tuple[CellComparison, ...]
+    pooled: Pooled | None
+    by: tuple[Pooled, ...]
     verdict: Outcome
     verdict_this_workload: Outcome
     declared: tuple[str, ...]
@@ -100,7 +142,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     unmatched: tuple[str, ...]
     crossovers: tuple[Crossover, ...]
     ranking: tuple[Choice, ...]
-    restart_allowance: str
+    launch_noise: str
     caveats: tuple[str, ...]
 
     def __repr__(self) -> str:
@@ -112,7 +154,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         return "\n".join([head, *lines])
 
     def _repr_html_(self) -> str:
-        """Show a notebook each matched cell: levels, ratio with its 95 % interval, verdict."""
+        """Show a notebook each matched cell: levels, ratio, deciding interval, verdict."""
         rows = "".join(
             f"<tr><td>{escape(_words(cell))}</td><td>{_interval(cell)}</td>"
             f"<td>{escape(cell.verdict)}</td><td>{escape(cell.why)}</td></tr>"

@@ -1,25 +1,24 @@
-"""Where the faster arm changes with concurrency, from measured points only."""
+"""Where the faster arm changes with concurrency: only between points that are decided."""
 
-import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from specbench.model.matrix import Level
-from specbench.stats.effect import Effect
+from specbench.stats.family import Judged
 
 DRAWS = 4000
 
 
 class Crossover(msgspec.Struct, frozen=True, kw_only=True):
-    """Concurrency at which the speed-up is 1, inside the measured range.
+    """Concurrency at which the speed-up is 1, between two that are decided in opposite directions.
 
-    `at` is interpolated in log2(concurrency) between the neighbours that disagree, None where the
-    measured speed-ups stay on one side. `low` and `high` hold 95 % of the crossings that noise
-    allows, and `probability` is the share of noise draws that cross at all. Nothing is
-    extrapolated: `measured` is the range in which this holds.
+    `between` are those two: they are what is established. `at` is interpolated between them in
+    log2(concurrency), `low`/`high` hold 95 % of the crossings that noise allows. All three are None
+    where every measured concurrency is decided for one arm; `measured` is the range in which this
+    holds, and nothing is extrapolated.
     """
 
     levels: dict[str, Level]
@@ -28,58 +27,78 @@ class Crossover(msgspec.Struct, frozen=True, kw_only=True):
     at: float | None
     low: float | None
     high: float | None
-    probability: float
+    between: tuple[float, float] | None
     measured: tuple[float, float]
     reading: str
 
 
-def crossover(
-    points: Sequence[tuple[float, Effect]],
+def crossovers(
+    points: Sequence[tuple[float, Judged]],
     *,
     levels: dict[str, Level],
     own_a: dict[str, Level],
     own_b: dict[str, Level],
-    seed: int = 0,
-) -> Crossover | None:
-    """Find where log speed-up passes zero; None for fewer than two concurrencies."""
-    ordered = sorted(points, key=lambda point: point[0])
-    known = [(c, effect) for c, effect in ordered if c > 0 and math.isfinite(effect.se)]
-    if len(known) < 2:
-        return None
-    place = np.log2([c for c, _ in known])
-    values = np.array([effect.value for _, effect in known])
-    at = next(iter(_crossings(place, values[np.newaxis])), None)
-    random = np.random.default_rng(seed)
-    noise = np.array([random.standard_t(min(e.df, 1e6), DRAWS) * e.se for _, e in known]).T
-    drawn = _crossings(place, values + noise)
-    low, high = np.quantile(drawn, [0.025, 0.975]) if len(drawn) else (None, None)
+) -> tuple[Crossover, ...]:
+    """Find where the decided side changes; nothing where no change and no side is decided."""
+    known = sorted(((c, one) for c, one in points if c > 0), key=lambda point: point[0])
+    decided = [point for point in known if point[1].decided]
+    if len(known) < 2 or not decided:
+        return ()
+    measured = (known[0][0], known[-1][0])
+    turns = [
+        _turn(low, high)
+        for low, high in pairwise(decided)
+        if low[1].effect.value * high[1].effect.value < 0
+    ]
+    if not turns and len(decided) == len(known):
+        turns = [_one_side(known)]
+    return tuple(
+        Crossover(
+            levels=levels, own_a=own_a, own_b=own_b, at=turn.at, low=turn.low, high=turn.high,
+            between=turn.between, measured=measured, reading=turn.reading,
+        )
+        for turn in turns
+    )  # fmt: skip
+
+
+class _Turn(msgspec.Struct, frozen=True, kw_only=True):
+    at: float | None = None
+    low: float | None = None
+    high: float | None = None
+    between: tuple[float, float] | None = None
+    reading: str
+
+
+def _one_side(known: Sequence[tuple[float, Judged]]) -> _Turn:
+    side = "faster" if known[0][1].effect.value > 0 else "slower"
     first, last = known[0][0], known[-1][0]
-    return Crossover(
-        levels=levels,
-        own_a=own_a,
-        own_b=own_b,
-        at=None if at is None else float(2**at),
-        low=None if low is None else float(2**low),
-        high=None if high is None else float(2**high),
-        probability=len(drawn) / DRAWS,
-        measured=(first, last),
-        reading=_reading(at, values, first, last),
+    return _Turn(
+        reading=f"{side} at all {len(known)} measured concurrencies, {first:g} to {last:g}"
     )
 
 
-def _crossings(place: NDArray[np.float64], rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """First change of sign of each row that has one, by linear interpolation."""
-    changes = rows[:, :-1] * rows[:, 1:] < 0
-    crossing = np.flatnonzero(changes.any(axis=1))
-    left = changes[crossing].argmax(axis=1)
-    y0, y1 = rows[crossing, left], rows[crossing, left + 1]
-    at: NDArray[np.float64] = place[left] + (place[left + 1] - place[left]) * y0 / (y0 - y1)
-    return at
-
-
-def _reading(at: float | None, values: NDArray[np.float64], first: float, last: float) -> str:
-    if at is not None:
-        words = ("faster", "slower") if values[0] > 0 else ("slower", "faster")
-        return f"{words[0]} up to concurrency {2**at:.3g}, {words[1]} above"
-    side = "faster" if values[0] > 0 else "slower"
-    return f"{side} at every measured concurrency, {first:g} to {last:g}"
+def _turn(low: tuple[float, Judged], high: tuple[float, Judged]) -> _Turn:
+    """Interpolate one crossing, and draw the range that noise allows between its neighbours."""
+    random = np.random.default_rng(0)
+    place = np.log2([low[0], high[0]])
+    drawn = np.array(
+        [
+            one.effect.value + one.effect.se * random.standard_t(min(one.effect.df, 1e6), DRAWS)
+            for _, one in (low, high)
+        ]
+    )
+    crosses = drawn[0] * drawn[1] < 0
+    y0, y1 = drawn[:, crosses]
+    at = place[0] + (place[1] - place[0]) * y0 / (y0 - y1)
+    first, second = low[1].effect.value, high[1].effect.value
+    middle = place[0] + (place[1] - place[0]) * first / (first - second)
+    ends = np.quantile(at, [0.025, 0.975]) if len(at) else place
+    words = ("faster", "slower") if first > 0 else ("slower", "faster")
+    return _Turn(
+        at=float(2**middle),
+        low=float(2 ** ends[0]),
+        high=float(2 ** ends[1]),
+        between=(low[0], high[0]),
+        reading=f"{words[0]} at concurrency {low[0]:g}, {words[1]} at {high[0]:g};"
+        f" about even at {2**middle:.3g}",
+    )

@@ -1,27 +1,24 @@
 """Why one arm is faster: tokens a step, time a step, and what is left."""
 
 import math
+from collections.abc import Mapping
 
 import msgspec
-import pandas as pd
+import numpy as np
 
-from specbench.stats.effect import Effect
-from specbench.stats.nesting import Allowance, Launches, launch_effect
-
-ACCEPTANCE = Allowance(sd=0.003, df=3.0, source="default: 0.3 % in accept_len between launches")
-"""Acceptance depends on texts, not on clocks: near-tie flips after a restart move it a little."""
-
-ACCEPTANCE_TRIAL = Allowance(sd=0.002, df=3.0, source="default: 0.2 % in accept_len between trials")
-
-
-PARTS = ("tok_s", "accept_len", "step_rate", "remainder")
+from specbench.analysis.metrics import METRICS
+from specbench.analysis.pairing import Paired, pairs_of, row_pairs
+from specbench.analysis.totals import Totals
+from specbench.stats.effect import CONFIDENCE, Effect, Variance
+from specbench.stats.family import cell_member, group_of
+from specbench.stats.launches import ACCEPTANCE, LaunchPrior, Pairs, noise_of
 
 WORTH = 0.03
 """A gain in acceptance below 3 % is not worth a sentence on where it went."""
 
 
 class Factor(msgspec.Struct, frozen=True, kw_only=True):
-    """A ratio b/a with its 95 % interval, for this workload."""
+    """A ratio b/a with its interval, for this workload; it holds in all cells together."""
 
     ratio: float
     low: float
@@ -47,53 +44,83 @@ class Decomposition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decompose(
-    a: pd.DataFrame, b: pd.DataFrame, *, restart: Allowance, trial: Allowance
-) -> Decomposition | None:
-    """Decompose the ratio of tok_s of two matched groups of trials.
+    totals: Totals, paired: Paired, values: Mapping[str, Mapping[str, float]], prior: LaunchPrior,
+    cells: int,
+) -> Decomposition | None:  # fmt: skip
+    """Decompose the ratio of throughput of two matched groups of trials.
 
-    None where accept_len or step_ms was not measured on a side.
+    `values` are the columns tok_s, accept_len and step_ms by trial_id. The intervals hold together
+    in `cells` cells. None where accept_len or step_ms was not measured on a side.
     """
-    parts = [_parts(side) for side in (a, b)]
-    if not all(part["tok_s"] for part in parts):
+    names = ("tok_s", "accept_len", "step_ms")
+    trials = (*paired.a, *paired.b)
+    shown = [t for t in trials if all((values[name].get(t) or 0) > 0 for name in names)]
+    speed, accept, step = _three(totals, paired, dict.fromkeys(shown, 1.0))
+    if not len(speed.value) or len({len(one.value) for one in (speed, accept, step)}) > 1:
+        rows = [{t: values[name][t] for t in shown} for name in names]
+        speed, accept, step = (row_pairs(paired, one) for one in rows)
+    if not len(speed.value):
         return None
-    effects = {
-        name: launch_effect(
-            parts[0][name],
-            parts[1][name],
-            restart=ACCEPTANCE if name == "accept_len" else restart,
-            trial=ACCEPTANCE_TRIAL if name == "accept_len" else trial,
-        )
-        for name in PARTS
+    parts = {
+        "tok_s": speed,
+        "accept_len": accept,
+        "step_rate": _sum((-1, step)),
+        "remainder": _sum((1, speed), (-1, accept), (1, step)),
     }
+    effects = {
+        name: _effect(pairs, ACCEPTANCE if name == "accept_len" else prior)
+        for name, pairs in parts.items()
+    }
+    confidence = 1 - (1 - CONFIDENCE) / cells
     return Decomposition(
-        speedup=factor(effects["tok_s"]),
-        accept_len=factor(effects["accept_len"]),
-        step_rate=factor(effects["step_rate"]),
-        remainder=factor(effects["remainder"]),
+        speedup=factor(effects["tok_s"], confidence),
+        accept_len=factor(effects["accept_len"], confidence),
+        step_rate=factor(effects["step_rate"], confidence),
+        remainder=factor(effects["remainder"], confidence),
         bound=math.exp(effects["accept_len"].value + effects["step_rate"].value),
         accept_bound=math.exp(effects["accept_len"].value),
         reading=_reading(effects),
     )
 
 
-def factor(effect: Effect) -> Factor:
+def _three(
+    totals: Totals, paired: Paired, shown: Mapping[str, float]
+) -> tuple[Pairs, Pairs, Pairs]:
+    speed, accept, step = (METRICS[name] for name in ("tok_s", "accept_len", "step_ms"))
+    return (
+        pairs_of(speed, totals, paired, shown),
+        pairs_of(accept, totals, paired, shown),
+        pairs_of(step, totals, paired, shown),
+    )
+
+
+def factor(effect: Effect, confidence: float = CONFIDENCE) -> Factor:
     """Render an effect on the log scale as a ratio with its interval."""
-    low, high = effect.ratio_interval()
+    low, high = effect.ratio_interval(confidence)
     return Factor(ratio=effect.ratio, low=low, high=high)
 
 
-def _parts(trials: pd.DataFrame) -> dict[str, Launches]:
-    """Log of each part by launch and trial, of the rows in which all three were measured."""
-    names = ("block_id", "tok_s", "accept_len", "step_ms")
-    logs: dict[str, dict[str, list[float]]] = {name: {} for name in PARTS}
-    for block, *row in zip(*(trials[name].tolist() for name in names), strict=True):
-        if not all(value is not None and value > 0 for value in row):  # NaN is not above 0
-            continue
-        speed, accept, step = row
-        rate = 1000.0 / step
-        for name, value in zip(PARTS, (speed, accept, rate, speed / (accept * rate)), strict=True):
-            logs[name].setdefault(block, []).append(math.log(value))
-    return {name: [of[block] for block in sorted(of)] for name, of in logs.items()}
+def _effect(pairs: Pairs, prior: LaunchPrior) -> Effect:
+    noise = noise_of(pairs)
+    group = group_of([pairs], [noise], prior)
+    return cell_member(pairs, noise, group, 0, such=False).effect
+
+
+def _sum(*terms: tuple[int, Pairs]) -> Pairs:
+    """Add log ratios, and with them the shares of prompts in them."""
+    first = terms[0][1]
+    shares = [sign * one.share for sign, one in terms if one.share is not None]
+    met = [one.met for _, one in terms if one.met is not None]
+    value = np.sum([sign * one.value for sign, one in terms], axis=0)
+    if not shares:
+        widest = max((one.unseen.value for _, one in terms if one.unseen), default=0.0)
+        return Pairs(launch=first.launch, value=value, unseen=Variance(value=widest))
+    return Pairs(
+        launch=first.launch,
+        value=value,
+        share=np.sum(shares, axis=0),
+        met=np.any(met, axis=0),
+    )
 
 
 def _reading(effects: dict[str, Effect]) -> str:

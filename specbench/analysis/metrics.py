@@ -1,27 +1,22 @@
-"""The metrics that can be compared: direction, noise, and how they pair by prompt."""
-
-import math
+"""The metrics that can be compared: direction, launch noise, and which sums they are ratios of."""
 
 import msgspec
 import numpy as np
 import pandas as pd
 
-from specbench.analysis.decompose import ACCEPTANCE, ACCEPTANCE_TRIAL
-from specbench.analysis.totals import Array, Totals, column, pair
+from specbench.analysis.totals import Array, column
 from specbench.errors import InputError, nearest
 from specbench.model.columns import COLUMNS, Better, Column, Compared, Latency
-from specbench.stats.bootstrap import log_percentile_ratio
-from specbench.stats.effect import Effect
-from specbench.stats.nesting import RESTART, TRIAL, Allowance
-from specbench.stats.ratio import log_ratio_by_prompt
+from specbench.stats.launches import ACCEPTANCE, CLOCKS, LaunchPrior
 
 
 class Metric(msgspec.Struct, frozen=True, kw_only=True):
     """A column by which arms are compared (`model.columns`).
 
-    `numerator` and `denominator` name sums of `Totals` whose ratio it is (up to the clock), for
-    pairing by prompt; a latency percentile names `latency` and `percent` instead; with neither, no
-    statement about such workloads is possible. `speed` says that better means faster.
+    `numerator` and `denominator` name sums of `Totals` whose ratio is judged. Throughput is judged
+    by its rate a slot in the steady window: tok_s is that rate times the mean number in flight. A
+    latency percentile names `latency` and `percent` instead; with neither, rows alone are judged.
+    `speed` says that better means faster, `prior` what launch noise is taken for granted.
     """
 
     name: str
@@ -31,13 +26,16 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
     denominator: str = ""
     latency: Latency | None = None
     percent: float = 50.0
-    restart: Allowance = RESTART
-    trial: Allowance = TRIAL
+    prior: LaunchPrior = CLOCKS
+
+    @property
+    def windowed(self) -> bool:
+        """Whether only the steady window counts."""
+        return self.denominator == "window_ns"
 
 
 def _metric(column: Column, better: Better, compared: Compared) -> Metric:
     numerator, denominator = compared.ratio or ("", "")
-    accepted = compared.noise == "acceptance"
     return Metric(
         name=column.name,
         better=better,
@@ -46,8 +44,7 @@ def _metric(column: Column, better: Better, compared: Compared) -> Metric:
         denominator=denominator,
         latency=None if column.quantity == "chunk_gap_ms" else column.quantity,
         percent=column.percent,
-        restart=ACCEPTANCE if accepted else RESTART,
-        trial=ACCEPTANCE_TRIAL if accepted else TRIAL,
+        prior=ACCEPTANCE if compared.noise == "acceptance" else CLOCKS,
     )
 
 
@@ -69,67 +66,6 @@ def metric(name: str) -> Metric:
             f"metric {name!r} cannot be compared", hint=nearest(name, METRICS, noun="metrics")
         )
     return METRICS[name]
-
-
-def by_prompt(
-    metric: Metric,
-    totals: Totals,
-    groups: tuple[int, int],
-    requests: pd.DataFrame,
-    trials: tuple[frozenset[str], frozenset[str]],
-) -> tuple[Effect, Array] | None:
-    """Compare two groups with prompts as the random units: the effect and each prompt's log ratio.
-
-    None where the metric has no such form or nothing was recorded for it.
-    """
-    if metric.latency is not None:
-        return _by_percentile(metric, latency_ms(requests, metric.latency), requests, trials)
-    if not metric.numerator:
-        return None
-    steps = totals.steps
-    numerator = (
-        steps + totals.accepted
-        if metric.numerator == "emitted"
-        else getattr(totals, metric.numerator)
-    )
-    sides = pair(numerator, getattr(totals, metric.denominator), groups)
-    if sides is None:
-        return None
-    a, b = sides
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(b.numerator / b.denominator) - np.log(a.numerator / a.denominator)
-    return log_ratio_by_prompt(a, b), logs[np.isfinite(logs)]
-
-
-def _by_percentile(
-    metric: Metric,
-    values: Array,
-    requests: pd.DataFrame,
-    trials: tuple[frozenset[str], frozenset[str]],
-) -> tuple[Effect, Array] | None:
-    codes, names = pd.factorize(requests["prompt_id"])
-    usable = ((requests["phase"] == "measured") & (requests["status"] == "ok")).to_numpy()
-    sides = []
-    for ids in trials:
-        rows = usable & requests["trial_id"].isin(list(ids)).to_numpy() & np.isfinite(values)
-        sides.append((values[rows], codes[rows].astype(np.int64)))
-    if any(len(side[0]) == 0 for side in sides):
-        return None
-    effect = log_percentile_ratio(sides[0], sides[1], percent=metric.percent, prompts=len(names))
-    known = max(len(np.unique(side[1])) for side in sides)
-    logs = _prompt_logs(sides[0], sides[1], len(names))
-    return Effect(value=effect.value, se=effect.se if known > 1 else math.nan, df=known - 1), logs
-
-
-def _prompt_logs(a: tuple[Array, np.ndarray], b: tuple[Array, np.ndarray], prompts: int) -> Array:
-    means = []
-    for values, codes in (a, b):
-        counts = np.bincount(codes, minlength=prompts)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            means.append(np.bincount(codes, weights=values, minlength=prompts) / counts)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs: Array = np.log(means[1]) - np.log(means[0])
-    return logs[np.isfinite(logs)]
 
 
 def latency_ms(requests: pd.DataFrame, name: Latency) -> Array:

@@ -21,7 +21,8 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     `noise` says which allowance it has where nothing was replicated: a clock's or acceptance's;
     a clock is a speed, so its better side is "faster". `ratio` names two sums over requests
     (`analysis.totals`) whose ratio the column is, up to the clock, so that it can be paired by
-    prompt. With neither a ratio nor a quantity, it is compared by trials alone.
+    prompt; that of throughput is the rate a slot in the steady window. With neither a ratio nor a
+    quantity, it is compared by trials alone.
     """
 
     noise: Literal["clock", "acceptance", "power"] = "clock"
@@ -124,7 +125,7 @@ def _of_host(name: str, meaning: str, unit: str = "") -> Column:
     return Column(name=name, meaning=meaning, unit=unit, source="host", optional=True)
 
 
-_CLOCK_OF_TOKENS = Compared(ratio=("tokens", "busy_ns"))
+_CLOCK_OF_TOKENS = Compared(ratio=("window_tokens", "window_ns"))
 
 COLUMNS: tuple[Column, ...] = (
     _text("cell_id", "content hash of everything that defines the cell", "plan"),
@@ -253,7 +254,7 @@ COLUMNS: tuple[Column, ...] = (
         meaning="mean over requests of the same",
         better="higher",
         pooled="steps",
-        compared=Compared(noise="acceptance"),
+        compared=Compared(noise="acceptance", ratio=("accept", "requests")),
         rests_on=("steps",),
     ),
     Column(

@@ -20,8 +20,9 @@ from specbench.report.inputs import Evidence
 class SpeedUp:
     """One cell against the control cell that is equal in every factor applying to both.
 
-    `ratio` is of `tok_s`, `low`/`high` its 95 % interval; None where it cannot be had, and
-    `reason` says why. `verdict` is of `analysis.compare`, corrected for all matched cells.
+    `ratio` is of the rate of `tok_s`, `low`/`high` the 95 % interval that decides the verdict: it
+    holds in all matched cells together, and `why` says by what. None where it cannot be had, and
+    `reason` says why. `verdict` is of `analysis.compare`.
     `accept_ratio` and `step_ratio` decompose it (step_ratio > 1: a step takes longer), `reading`
     says so in words. `withheld` are the flags under which no verdict is given. `guarded`: what was
     recorded of both servers was compared, and `confounds` names the columns that forbid the
@@ -41,6 +42,10 @@ class SpeedUp:
     n_launches: int = 0
     n_prompts: int = 0
     launches_needed: int | None = None
+    advice: str = ""
+    p: float | None = None
+    p_adjusted: float | None = None
+    why: str = ""
     accept_ratio: float | None = None
     step_ratio: float | None = None
     reading: str = ""
@@ -216,6 +221,10 @@ class _Book:
             n_launches=sum(one.launches),
             n_prompts=one.prompts,
             launches_needed=one.launches_needed,
+            advice=one.advice,
+            p=estimate.p,
+            p_adjusted=estimate.p_adjusted,
+            why=one.why,
             accept_ratio=parts.accept_len.ratio if parts else None,
             step_ratio=1 / parts.step_rate.ratio if parts else None,
             reading=parts.reading if parts else "",

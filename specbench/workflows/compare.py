@@ -7,20 +7,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from specbench.analysis.arms import Arm, arm, level_rows
-from specbench.analysis.compare import Allowances, Blocks, compare
+from specbench.analysis.compare import Blocks, compare
 from specbench.analysis.comparison import Comparison
 from specbench.analysis.gate import Answer, condition
 from specbench.analysis.metrics import metric
-from specbench.analysis.noise_floor import (
-    NoiseFloor,
-    noise_floor,
-    restart_allowance,
-    trial_allowance,
-)
+from specbench.analysis.noise_floor import NoiseFloor, launch_floor, noise_floor
 from specbench.analysis.regression import regressed
 from specbench.errors import InputError
 from specbench.expressions.expression import parse
 from specbench.recording import Recording
+from specbench.stats.launches import CLOCKS, LaunchFloor
 from specbench.workflows.noise_history import recall, remember
 from specbench.workflows.recording_open import open_recording
 
@@ -66,7 +62,7 @@ class NoiseReport(msgspec.Struct, frozen=True, kw_only=True, tag="noise_floor"):
     arm: str
     metric: str
     floors: tuple[NoiseFloor, ...]
-    restart_allowance_pct: float
+    launch_noise_pct: float
     source: str
     stored: str | None
     exit_status: int
@@ -107,7 +103,7 @@ def compare_arms(options: CompareOptions) -> Compared | NoiseReport:
         metric=options.metric,
         allow=options.allow,
         where=parse(options.only).holds if options.only else None,
-        allowances=_allowances(options, tables.trials),
+        floor=_floor(options, recording, tables),
     )
     failed = regressed(comparison, asked) if asked is not None else None
     return Compared(
@@ -193,12 +189,23 @@ def _of(side: Arm, recording: str) -> Arm:
     )
 
 
-def _allowances(options: CompareOptions, trials: "pd.DataFrame") -> Allowances:
-    hosts = {str(host) for host in trials["host"].dropna()}
-    floors = recall(options.results, hosts=hosts, metric=options.metric)
-    if not floors:
-        return Allowances()
-    return Allowances(restart=restart_allowance(floors), trial=trial_allowance(floors))
+def _floor(options: CompareOptions, recording: Recording, tables: Tables) -> LaunchFloor | None:
+    floors = recall(
+        options.results,
+        hosts={str(host) for host in tables.trials["host"].dropna()},
+        metric=options.metric,
+        recording=recording.path.name,
+        blocks=[block.rsplit(":", maxsplit=1)[-1] for block in _used(options, tables.trials)],
+    )
+    return launch_floor(floors)
+
+
+def _used(options: CompareOptions, trials: "pd.DataFrame") -> set[str]:
+    """List the launches that stand on either side."""
+    sides = [arm(text, trials) for text in (options.a, options.b)]
+    rows = level_rows(trials)
+    picked = [any(side.select(levels) for side in sides) for levels in rows]
+    return set(trials["block_id"][picked].astype(str))
 
 
 def _noise(recording: Recording, options: CompareOptions) -> NoiseReport:
@@ -207,17 +214,17 @@ def _noise(recording: Recording, options: CompareOptions) -> NoiseReport:
         raise InputError("the recording holds no timed trial", where=str(recording.path))
     side = arm(options.a, trials)
     chosen = trials[[side.select(levels) for levels in level_rows(trials)]]
-    floors = noise_floor(chosen, options.metric)
-    told = [floor for floor in floors if floor.restart_df > 0]
+    floors = noise_floor(chosen, recording.requests, options.metric, options.a)
+    told = [floor for floor in floors if floor.launch.df > 0]
     stored = remember(options.results, recording.path.name, told) if told else None
-    allowance = restart_allowance(told)
+    prior = CLOCKS.with_floor(launch_floor(told))
     return NoiseReport(
         recording=str(recording.path),
         arm=options.a,
         metric=options.metric,
         floors=floors,
-        restart_allowance_pct=100 * allowance.sd,
-        source=allowance.source,
+        launch_noise_pct=100 * prior.sd,
+        source=prior.source,
         stored=None if stored is None else str(stored),
         exit_status=0 if told else EXIT_INCONCLUSIVE,
     )

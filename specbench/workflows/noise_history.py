@@ -2,13 +2,14 @@
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 import msgspec
 
 from specbench.analysis.noise_floor import NoiseFloor
 from specbench.errors import RecordingError
+from specbench.stats.components import NOTHING, Part
 
 FILE = "noise-floor.json"
 
@@ -21,19 +22,60 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _History(msgspec.Struct, frozen=True, kw_only=True):
-    schema: int = 1
+    schema: int = 2
     floors: tuple[Remembered, ...] = ()
 
 
-def recall(results: Path, *, hosts: Iterable[str], metric: str) -> tuple[NoiseFloor, ...]:
+class _Schema(msgspec.Struct, frozen=True):
+    schema: int = 1
+
+
+class _Floor1(msgspec.Struct, frozen=True, kw_only=True):
+    """A floor of schema 1: no intervals, and nothing of requests, prompts and launches' names."""
+
+    host: str
+    metric: str
+    cells: int
+    launches: int
+    trials: int
+    restart_pct: float | None
+    restart_df: int
+    trial_pct: float | None
+    trial_df: int
+    resolvable_pct: float | None
+
+
+class _Remembered1(msgspec.Struct, frozen=True, kw_only=True):
+    recording: str
+    floor: _Floor1
+
+
+class _History1(msgspec.Struct, frozen=True, kw_only=True):
+    floors: tuple[_Remembered1, ...] = ()
+
+
+def recall(
+    results: Path, *, hosts: Iterable[str], metric: str, recording: str = "",
+    blocks: Collection[str] = (),
+) -> tuple[NoiseFloor, ...]:  # fmt: skip
     """Give what is known of these hosts' noise in a metric; nothing where nothing was stored.
+
+    A floor that was measured on `blocks` of `recording` is left out: launches cannot be judged by
+    their own scatter twice.
 
     Raises:
         RecordingError: the file is damaged.
     """
-    wanted = set(hosts)
-    known = [one.floor for one in _read(results / FILE).floors if one.floor.metric == metric]
-    return tuple(floor for floor in known if floor.host in wanted)
+    wanted, mine = set(hosts), set(blocks)
+    return tuple(
+        one.floor
+        for one in _read(results / FILE).floors
+        if one.floor.metric == metric
+        and one.floor.host in wanted
+        and not (
+            one.recording == recording and (mine & set(one.floor.blocks) or not one.floor.blocks)
+        )
+    )
 
 
 def remember(results: Path, recording: str, floors: Sequence[NoiseFloor]) -> Path:
@@ -65,7 +107,10 @@ def remember(results: Path, recording: str, floors: Sequence[NoiseFloor]) -> Pat
 
 def _read(path: Path) -> _History:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=_History)
+        content = path.read_bytes()
+        if msgspec.json.decode(content, type=_Schema).schema == 1:
+            return _from_schema_1(msgspec.json.decode(content, type=_History1))
+        return msgspec.json.decode(content, type=_History)
     except FileNotFoundError:
         return _History()
     except OSError as error:
@@ -78,3 +123,26 @@ def _read(path: Path) -> _History:
             where=str(path),
             hint="delete the file; `specbench compare ar ar` writes it again",
         ) from error
+
+
+def _from_schema_1(history: _History1) -> _History:
+    return _History(
+        floors=tuple(
+            Remembered(recording=one.recording, floor=_floor(one.floor)) for one in history.floors
+        )
+    )
+
+
+def _floor(old: _Floor1) -> NoiseFloor:
+    return NoiseFloor(
+        host=old.host,
+        metric=old.metric,
+        cells=old.cells,
+        launches=old.launches,
+        trials=old.trials,
+        launch=Part(pct=old.restart_pct, low_pct=None, high_pct=None, df=old.restart_df),
+        trial=Part(pct=old.trial_pct, low_pct=None, high_pct=None, df=old.trial_df),
+        request=NOTHING,
+        prompt=NOTHING,
+        resolvable_pct=old.resolvable_pct,
+    )

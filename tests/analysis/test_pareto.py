@@ -1,14 +1,15 @@
 from specbench.analysis.pareto import choices, gpus_of
+from specbench.analysis.totals import Totals
 from tests.analysis.frames import Side, recording
 
 
 def test_the_fastest_is_ranked_first_at_each_load() -> None:
-    trials, _, blocks = recording(
+    trials, requests, blocks = recording(
         Side("ar", concurrency=(1, 64)),
         Side("ddtree", concurrency=(1, 64), accept_len=4.0, slowing=0.5),
     )
 
-    found = choices(trials, blocks)
+    found = choices(trials, blocks, Totals(requests))
 
     best = {c.load["concurrency"]: c.configuration["algorithm"] for c in reversed(found)}
     assert [c.load["concurrency"] for c in found] == [1, 1, 64, 64]
@@ -17,14 +18,14 @@ def test_the_fastest_is_ranked_first_at_each_load() -> None:
 
 
 def test_the_front_trades_user_speed_for_gpu_speed() -> None:
-    trials, _, blocks = recording(
+    trials, requests, blocks = recording(
         Side("ar", concurrency=(1, 64), slowing=0.3),
         Side("dflash", concurrency=(1, 64), accept_len=3.0, slowing=0.3),
     )
 
     front = {
         (c.configuration["algorithm"], c.load["concurrency"])
-        for c in choices(trials, blocks)
+        for c in choices(trials, blocks, Totals(requests))
         if c.on_front
     }
 
@@ -32,20 +33,22 @@ def test_the_front_trades_user_speed_for_gpu_speed() -> None:
 
 
 def test_what_is_not_lossless_dominates_nobody() -> None:
-    trials, _, blocks = recording(Side("ar"), Side("dflash", accept_len=3.0, lossless="violated"))
+    trials, requests, blocks = recording(
+        Side("ar"), Side("dflash", accept_len=3.0, lossless="violated")
+    )
 
-    found = {c.configuration["algorithm"]: c for c in choices(trials, blocks)}
+    found = {c.configuration["algorithm"]: c for c in choices(trials, blocks, Totals(requests))}
 
     assert found["ar"].on_front
     assert not found["dflash"].on_front
 
 
 def test_a_row_in_doubt_is_shown_and_not_ranked() -> None:
-    trials, _, blocks = recording(
+    trials, requests, blocks = recording(
         Side("ar"), Side("dflash", accept_len=3.0, flags="client_saturated")
     )
 
-    found = {c.configuration["algorithm"]: c for c in choices(trials, blocks)}
+    found = {c.configuration["algorithm"]: c for c in choices(trials, blocks, Totals(requests))}
 
     assert found["ar"].p_best == 1.0
     assert found["dflash"].p_best is None
@@ -62,19 +65,19 @@ def test_gpus_multiply_but_attention_data_parallelism_shares_them() -> None:
 
 
 def test_unknown_gpus_and_power_stay_unknown() -> None:
-    trials, _, _ = recording(Side("ar"))
+    trials, requests, _ = recording(Side("ar"))
 
-    (choice,) = choices(trials, {})
+    (choice,) = choices(trials, {}, Totals(requests))
 
     assert choice.tok_s_gpu is None
     assert choice.joule_token is None
 
 
 def test_energy_is_power_over_throughput() -> None:
-    trials, _, blocks = recording(Side("ar"))
+    trials, requests, blocks = recording(Side("ar"))
     trials["energy_j_per_token"] = 500.0 / trials["tok_s"]
 
-    (choice,) = choices(trials, blocks)
+    (choice,) = choices(trials, blocks, Totals(requests))
 
     assert choice.joule_token is not None
     assert abs(choice.joule_token * choice.tok_s - 500.0) < 1e-6

@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 
 from specbench.stats.bootstrap import log_percentile_ratio
-from specbench.stats.effect import Effect
-from specbench.stats.power import launches_needed
 
 
 def test_percentile_ratio_of_a_doubled_sample_is_two_and_paired() -> None:
@@ -47,12 +45,3 @@ def test_one_prompt_has_no_interval() -> None:
     assert math.isnan(
         log_percentile_ratio((values, codes), (values, codes), percent=50, prompts=1).se
     )
-
-
-def test_launches_needed_grow_with_the_square_of_precision() -> None:
-    effect = Effect(value=0.0, se=0.02)
-    have = effect.minimum_detectable()
-
-    assert launches_needed(effect, 2, have / 2) == 8
-    assert launches_needed(effect, 2, have / 1000) is None
-    assert launches_needed(Effect(value=0, se=math.nan), 2, 0.01) is None

@@ -9,7 +9,7 @@ import pytest
 from specbench.errors import ConfoundError, InputError, RecordingError
 from specbench.model.load import DriveJob, RequestRecord
 from specbench.workflows.compare import Compared, CompareOptions, NoiseReport, compare_arms
-from specbench.workflows.noise_history import FILE
+from specbench.workflows.noise_history import FILE, remember
 from specbench.workflows.prepare import RunOptions
 from specbench.workflows.run import run_matrix
 from tests.workflows.fakes import MATRIX, FakeLab
@@ -67,9 +67,20 @@ def test_the_same_arm_twice_reports_and_stores_the_noise(tmp_path: Path) -> None
     after = compared(CompareOptions(a="ar", b="dflash", results=results))
 
     assert isinstance(report, NoiseReport)
-    assert report.floors[0].restart_df == 4
+    assert report.floors[0].launch.df == 2
     assert (report.exit_status, report.stored) == (0, str(results / FILE))
-    assert "noise floor of this host" in after.comparison.restart_allowance
+    assert "default" in after.comparison.launch_noise
+
+
+def test_the_noise_of_other_launches_is_used(tmp_path: Path) -> None:
+    results = measure(tmp_path)
+    report = compare_arms(CompareOptions(a="ar", b="ar", results=results))
+    assert isinstance(report, NoiseReport)
+    remember(results, "an earlier recording", report.floors)
+
+    answer = compared(CompareOptions(a="ar", b="dflash", results=results))
+
+    assert "noise floor of this host" in answer.comparison.launch_noise
 
 
 def test_noise_without_replicates_is_not_decided(tmp_path: Path) -> None:
@@ -131,7 +142,7 @@ def test_a_document_says_what_it_is(tmp_path: Path) -> None:
 
     document = json.loads(msgspec.json.encode(answer))
     assert document["type"] == "comparison"
-    assert document["comparison"]["schema"] == 1
+    assert document["comparison"]["schema"] == 2
 
 
 @pytest.mark.parametrize(
