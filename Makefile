@@ -75,7 +75,6 @@ bench-load: setup
 
 # Coverage of the intervals, launches of isolate, a million rows: the figures of the docs.
 bench-stats: setup
-	$(BIN)/python benchmarks/stats_million.py
 	$(BIN)/python benchmarks/stats_isolate.py
 	$(BIN)/python benchmarks/stats_million.py
 
