@@ -25,6 +25,7 @@ from specbench.analysis.pairing import Paired, leak, pair, pairs_of, percentile_
 from specbench.analysis.totals import Array, Totals
 from specbench.errors import ConfoundError, InputError
 from specbench.stats.advice import advised
+from specbench.stats.launches import Pairs
 from specbench.stats.ratio import MedianRatio, median_ratio
 
 SAME_PROMPTS = 0.95
@@ -56,13 +57,12 @@ def sides_of(
     n_a, n_b, common = prompts_differ(totals, paired)
     _refuse_other_prompts(n_a, n_b, common, allow)
     values = _values(metric.name, a, b)
-    if metric.latency:
-        pairs = percentile_pairs(metric, requests, totals, paired, values)
-    elif metric.numerator:
-        pairs = pairs_of(metric, totals, paired, values)
+    pairs: Pairs | None
+    if metric.latency is not None:
+        pairs = percentile_pairs(metric.latency, metric.percent, requests, totals, paired, values)
     else:
-        pairs = row_pairs(paired, values)
-    if not len(pairs.value):
+        pairs = pairs_of(metric, totals, paired, values) if metric.numerator else None
+    if pairs is None or not len(pairs.value):
         pairs = row_pairs(paired, values)
     if not len(pairs.value):
         raise InputError(

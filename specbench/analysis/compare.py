@@ -171,7 +171,7 @@ def _summary(name: str, side: pd.DataFrame, requests: pd.DataFrame, *, details: 
 def _crossovers(
     cells: Sequence[MatchedCell], verdicts: Sequence[Verdicts]
 ) -> tuple[Crossover, ...]:
-    """Follow each pair of configurations over concurrency; cells with doubts are left out."""
+    """Follow each pair of configurations over concurrency; no cell whose verdict is withheld."""
     curves: dict[str, list[tuple[MatchedCell, Verdicts]]] = {}
     for cell, verdict in zip(cells, verdicts, strict=True):
         fixed = {name: level for name, level in cell.levels.items() if name != "concurrency"}

@@ -15,7 +15,8 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
 
     `numerator` and `denominator` name sums of `Totals` whose ratio is judged. Throughput is judged
     by its rate a slot in the steady window: tok_s is that rate times the mean number in flight. A
-    latency percentile names `latency` and `percent` instead. `speed` says that better means faster.
+    latency percentile names `latency` and `percent` instead; with neither, rows alone are judged.
+    `speed` says that better means faster, `prior` what launch noise is taken for granted.
     """
 
     name: str

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from specbench.analysis.metrics import Metric, latency_ms
 from specbench.analysis.totals import Array, Totals
+from specbench.model.columns import Latency
 from specbench.stats.bootstrap import log_percentile_ratio
 from specbench.stats.components import pooled_square
 from specbench.stats.effect import Variance
@@ -167,7 +168,7 @@ def row_pairs(paired: Paired, values: Mapping[str, float]) -> Pairs:
 
 
 def percentile_pairs(
-    metric: Metric, requests: pd.DataFrame, totals: Totals, paired: Paired,
+    latency: Latency, percent: float, requests: pd.DataFrame, totals: Totals, paired: Paired,
     values: Mapping[str, float],
 ) -> Pairs:  # fmt: skip
     """Log ratios of a latency percentile; prompts and requests together by a bootstrap."""
@@ -178,13 +179,13 @@ def percentile_pairs(
     ]
     _, numbered = np.unique([one[0] for one in known], return_inverse=True)
     sides = [
-        _latencies(metric, requests, totals, ids)
+        _latencies(latency, requests, totals, ids)
         for ids in ({one[2] for one in known}, {one[3] for one in known})
     ]
     unseen = Variance(value=math.nan, df=1)
     if all(len(side[0]) for side in sides):
         effect = log_percentile_ratio(
-            sides[0], sides[1], percent=metric.percent, prompts=len(totals.prompts)
+            sides[0], sides[1], percent=percent, prompts=len(totals.prompts)
         )
         prompts = len(np.unique(np.concatenate([side[1] for side in sides])))
         if prompts > 1 and effect.se > 0:
@@ -197,12 +198,10 @@ def percentile_pairs(
 
 
 def _latencies(
-    metric: Metric, requests: pd.DataFrame, totals: Totals, trials: set[str]
+    latency: Latency, requests: pd.DataFrame, totals: Totals, trials: set[str]
 ) -> tuple[Array, np.ndarray]:
     usable = (requests["phase"] == "measured") & (requests["status"] == "ok")
-    if metric.latency is None:
-        raise ValueError(f"{metric.name} is no percentile of a latency")
-    values = latency_ms(requests, metric.latency)
+    values = latency_ms(requests, latency)
     rows = (usable & requests["trial_id"].isin(list(trials))).to_numpy() & np.isfinite(values)
     codes = {name: i for i, name in enumerate(totals.prompts)}
     prompt = requests["prompt_id"].astype(str).map(codes).to_numpy()

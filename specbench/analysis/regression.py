@@ -17,8 +17,8 @@ def regressed(comparison: Comparison, condition: Condition) -> Answer:
     """Decide a condition: `yes` where any cell meets it, `no` only where every cell does not.
 
     The intervals are those that are printed and decide the verdicts: they hold in all cells
-    together. A cell whose verdict is withheld is `unknown`; a flag against small effects widens its
-    speeds by that.
+    together. A cell whose verdict is withheld is `unknown`; a flag that withholds small effects
+    only widens the speeds by that.
     """
     answers = {judge(condition, _figures(comparison, cell)) for cell in comparison.cells}
     if "yes" in answers:

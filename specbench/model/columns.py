@@ -21,7 +21,8 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     `noise` says which allowance it has where nothing was replicated: a clock's or acceptance's;
     a clock is a speed, so its better side is "faster". `ratio` names two sums over requests
     (`analysis.totals`) whose ratio the column is, up to the clock, so that it can be paired by
-    prompt. With neither a ratio nor a quantity, it is compared by trials alone.
+    prompt; that of throughput is the rate a slot in the steady window. With neither a ratio nor a
+    quantity, it is compared by trials alone.
     """
 
     noise: Literal["clock", "acceptance", "power"] = "clock"
