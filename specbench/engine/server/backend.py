@@ -47,14 +47,14 @@ class Backend:
         """Return the text of one token, as logprobs show it."""
         return self.tokenizer.decode([token], skip_special=False)
 
-    def submit(self, wishes: list[Wish]) -> list[Request]:
+    def submit(self, wishes: list[Wish], exchange: Exchange) -> list[Request]:
         """Queue the wishes of one body. Raises BadRequest when they cannot be served."""
         if self.stopping:
             raise BadRequest("Server is shutting down.", 503)
         self.faults.refuse_request()
         if self.scheduler.full:
             raise BadRequest("The request queue is full.", 503)
-        return [self.scheduler.submit(wish) for wish in wishes]
+        return [self.scheduler.submit(wish, exchange.arrived) for wish in wishes]
 
     async def wait(self, exchange: Exchange, requests: list[Request]) -> None:
         """Wait for all of them; a client that disconnects takes its requests with it."""

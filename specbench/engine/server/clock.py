@@ -231,12 +231,17 @@ class Pace:
         self.steps = self.late_steps = 0
         self._deadline: float | None = None
 
-    def start(self, seconds: float) -> float | None:
-        """Begin a step of modelled `seconds`; return when it must end (monotonic), or None."""
+    def start(self, seconds: float, since: float | None = None) -> float | None:
+        """Begin a step of modelled `seconds`; return when it must end (monotonic), or None.
+
+        After a rest the step began when the work came, at `since` (None: now): what this machine
+        took to get to it is not the modelled one's.
+        """
         if self.scale <= 0:
             return None
         now = time.monotonic()
-        began = now if self._deadline is None else max(self._deadline, now - MAX_DEBT_S)
+        came = now if since is None else since
+        began = max(came if self._deadline is None else self._deadline, now - MAX_DEBT_S)
         self._deadline = began + seconds * self.scale
         self.steps += 1
         return self._deadline

@@ -1,6 +1,7 @@
 """The few HTTP primitives of the server: a request, JSON and text answers, an event stream."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -51,6 +52,7 @@ class Exchange:
     send: Send
     query: dict[str, list[str]] = field(default_factory=dict)
     started: bool = False
+    arrived: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
         self.query = parse_qs(self.scope.get("query_string", b"").decode("latin-1"))

@@ -17,7 +17,7 @@ async def generate(backend: Backend, exchange: Exchange) -> None:
     refuse(backend.lacking, exchange.path, body)
     wishes, many = backend.reader.generate(body)
     piece = backend.piece if body.get("return_text_in_logprobs") else None
-    requests = backend.submit(wishes)
+    requests = backend.submit(wishes, exchange)
     if body.get("stream"):
         await backend.stream(exchange, requests, _events(backend, requests, many, piece))
         return

@@ -28,7 +28,7 @@ async def _serve(backend: Backend, exchange: Exchange, *, chat: bool) -> None:
     body = read_json(await exchange.body())
     refuse(backend.lacking, exchange.path, body)
     ask = backend.openai.chat(body) if chat else backend.openai.completion(body)
-    requests = backend.submit(ask.wishes)
+    requests = backend.submit(ask.wishes, exchange)
     answer = Answer(backend, ask, requests, chat=chat)
     if ask.stream:
         await backend.stream(exchange, requests, answer.events())

@@ -39,6 +39,7 @@ class Request:
     spoil: Callable[[str], str]
     received: float = field(default_factory=time.time)
     began: float = field(default_factory=time.monotonic)
+    arrived: float = 0.0
     text: str = ""
     ids: list[int] = field(default_factory=list)
     safe_chars: int = 0

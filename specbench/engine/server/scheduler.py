@@ -72,13 +72,17 @@ class Scheduler:
 
     # What the HTTP side calls
 
-    def submit(self, wish: Wish) -> Request:
-        """Queue a wish; its Request is notified at each step (streams) or at its end."""
+    def submit(self, wish: Wish, arrived: float | None = None) -> Request:
+        """Queue a wish; its Request is notified at each step (streams) or at its end.
+
+        `arrived` is when its body began to be read, on the monotonic clock; None is now.
+        """
         decoder = self.machine.decoder
         sequence = Sequence(wish.rid, wish.prompt_ids, wish.params, wish.logprobs)
         pieces = TextStream(decoder.language.tokenizer, wish.skip_special)
         request = Request(wish, sequence, pieces, decoder.seams.text)
         request.dispatched = time.time()
+        request.arrived = request.began if arrived is None else arrived
         self.waiting.append(request)
         self._wake.set()
         return request
@@ -155,7 +159,7 @@ class Scheduler:
         log_prefill(batch, (new, cached), usage, running, self.waiting, self._input_rate)
         started, entered = time.monotonic(), time.time()
         seconds = self.machine.clock.chunked_prefill_s(new, cached, self.limits.chunk)
-        deadline = self.machine.pace.start(seconds)
+        deadline = self.machine.pace.start(seconds, min(request.arrived for request in batch))
         for request in batch:
             request.forward_entry = request.forward_entry or entered
             self._score(request)
@@ -168,6 +172,7 @@ class Scheduler:
                 request.prefill_finished = time.time()
                 self.machine.pool.remember_prompt(request)
         self._deliver(batch)
+        await _let_out()
 
     def _compute_prefill(self, batch: list[Request]) -> None:
         """First tokens of new requests; a retracted one only gets its KV back."""
@@ -193,6 +198,7 @@ class Scheduler:
         await self._until(deadline)
         accepted, verified = _accepts(batch)
         tokens = self._deliver(batch)
+        await _let_out()
         if self.statistics.step(tokens, accepted, verified):
             self._publish(len(batch), kv_tokens)
         self._ratio = max(LEAST_RATIO, self._ratio - RATIO_DECAY)
@@ -291,6 +297,14 @@ class Scheduler:
                 top_n=wish.logprobs.top_n,
                 token_ids=wish.logprobs.token_ids,
             )
+
+
+async def _let_out() -> None:
+    """Let streams send what was delivered before the next step computes.
+
+    A step computes in one go: what waits meanwhile would leave late by all of it.
+    """
+    await asyncio.sleep(0)
 
 
 def _to_compute(request: Request) -> int:

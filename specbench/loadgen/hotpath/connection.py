@@ -1,5 +1,6 @@
 """One connection: non-blocking, stamped by the kernel where there is a kernel that stamps."""
 
+import contextlib
 import errno
 import fcntl
 import socket
@@ -148,7 +149,8 @@ class Connection:
         acknowledged. Each send of our own ticks the delay on again, so this follows each request.
         """
         if TCP_QUICKACK is not None:
-            self.sock.setsockopt(socket.IPPROTO_TCP, TCP_QUICKACK, 1)
+            with contextlib.suppress(OSError):  # refused, or reset: the doubt of the chunks says so
+                self.sock.setsockopt(socket.IPPROTO_TCP, TCP_QUICKACK, 1)
 
     def min_rtt_us(self) -> int | None:
         """Give the least round trip that the kernel saw, in microseconds; None if it cannot."""

@@ -1,6 +1,7 @@
 """The clock behaves like a GPU, and like one public table."""
 
 import runpy
+import time
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from specbench.engine.server.clock import (
     GPUS,
+    MAX_DEBT_S,
     MODELS,
     Clock,
     Pace,
@@ -142,3 +144,23 @@ def test_expert_parallelism_costs_balance_and_exchange() -> None:
 
 def test_data_parallel_replicas_share_the_requests() -> None:
     assert Clock(B200.gpu, B200.model, dp=4).step_s(PLAIN, 64, 0) == B200.step_s(PLAIN, 16, 0)
+
+
+def test_after_a_rest_a_step_began_when_its_work_came() -> None:
+    pace = Pace(1.0)
+    came = time.monotonic() - 0.1
+
+    first = pace.start(0.5, came)
+    second = pace.start(0.25, came)
+
+    assert first == pytest.approx(came + 0.5)
+    assert second == pytest.approx(came + 0.75)
+
+
+def test_work_that_waited_for_long_does_not_begin_in_the_past_without_bound() -> None:
+    pace = Pace(1.0)
+
+    deadline = pace.start(0.0, 0.0)
+
+    assert deadline is not None
+    assert deadline > time.monotonic() - 2 * MAX_DEBT_S
