@@ -70,19 +70,29 @@ def marginal_acceptance(points: Sequence[tuple[float, float]]) -> list[tuple[flo
 
 
 def _by_depth(kept: pd.DataFrame) -> tuple[Share, ...]:
-    lists = [h for h in kept["spec_histogram"].tolist() if h is not None and np.ndim(h) == 1]
-    if not lists:
-        return ()
+    """Pool histograms by the most drafts of their trial: a share counts only steps that could."""
+    by_most: dict[int, NDArray[np.float64]] = {}
+    told = kept[[h is not None and np.ndim(h) == 1 for h in kept["spec_histogram"].tolist()]]
+    trial = told["trial_id"] if "trial_id" in told else np.zeros(len(told))
+    for _, rows in told.groupby(trial, observed=True, sort=False):
+        histogram = _pooled_histogram(rows["spec_histogram"].tolist())
+        if len(histogram):
+            seen = by_most.get(len(histogram), np.zeros(len(histogram)))
+            by_most[len(histogram)] = seen + histogram
+    reached = [histogram[::-1].cumsum()[::-1] for histogram in by_most.values()]
+    shares = []
+    for k in range(max(map(len, reached), default=1) - 1):
+        could = [one for one in reached if len(one) > k + 1]
+        hits, tried = (float(sum(one[at] for one in could)) for at in (k + 1, k))
+        shares += [_binomial(str(k + 1), hits, tried)] if tried > 0 else []
+    return tuple(shares)
+
+
+def _pooled_histogram(lists: list[list[int]]) -> NDArray[np.float64]:
     lengths = np.array([len(h) for h in lists])
     values = np.fromiter(chain.from_iterable(lists), dtype=np.int64, count=int(lengths.sum()))
     depth = np.arange(len(values)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    histogram = np.bincount(depth, weights=values)
-    reached = histogram[::-1].cumsum()[::-1]
-    return tuple(
-        _binomial(str(k + 1), float(reached[k + 1]), float(reached[k]))
-        for k in range(len(histogram) - 1)
-        if reached[k] > 0
-    )
+    return np.bincount(depth, weights=values).astype(np.float64)
 
 
 def _binomial(name: str, hits: float, trials: float) -> Share:

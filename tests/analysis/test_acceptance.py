@@ -20,6 +20,17 @@ def test_acceptance_by_depth_is_conditional_on_reaching_it() -> None:
     assert [s.n for s in shares] == [30, 18, 12]
 
 
+def test_a_depth_counts_only_steps_of_trials_that_drafted_so_many() -> None:
+    narrow, wide = requests(), requests(spec_histogram=[4, 2, 0, 4])
+    narrow["spec_histogram"] = [[4, 6]] * 3
+    both = pd.concat([narrow.assign(trial_id="t7"), wide.assign(trial_id="t15")])
+
+    shares = profile(both).by_depth
+
+    assert [s.value for s in shares] == pytest.approx([12 / 20, 4 / 6, 4 / 4])
+    assert [s.n for s in shares] == [60, 18, 12]
+
+
 def test_acceptance_by_category_is_a_ratio_of_sums_over_prompts() -> None:
     shares = profile(requests(category="chat", spec_accepted=10, spec_verify_ct=20)).by_category
 

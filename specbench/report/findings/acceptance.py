@@ -66,26 +66,31 @@ def section(evidence: Evidence) -> Section:
 
 
 def _first_position(evidence: Evidence) -> list[Statement]:
-    """Say how often the first draft was accepted, by algorithm."""
-    pooled: dict[str, list[int]] = {}
+    """Say how often the first draft was accepted, and all of them, by algorithm."""
+    found: dict[str, list[list[int]]] = {}
     for row in cells.usable(evidence.trials).to_dict("records"):
         histogram = evidence.histograms.get(str(row["trial_id"]))
-        if not histogram:
-            continue
-        total = pooled.setdefault(str(row["algorithm"]), [])
-        total.extend([0] * (len(histogram) - len(total)))
-        for position, steps in enumerate(histogram):
-            total[position] += steps
-    return [
-        Statement(
-            kind="fact",
-            text=f"{algorithm}: {percent(shares[0])} of verify steps accepted the first draft"
-            f" token, {percent(shares[-1])} all {len(shares)} (n ="
-            f" {count(sum(histogram), 'verify step')} over all its cells).",
-        )
-        for algorithm, histogram in pooled.items()
-        if (shares := by_position(histogram))
-    ]
+        if histogram and sum(histogram) and len(histogram) > 1:
+            found.setdefault(str(row["algorithm"]), []).append(histogram)
+    return [_accepted(algorithm, histograms) for algorithm, histograms in found.items()]
+
+
+def _accepted(algorithm: str, histograms: list[list[int]]) -> Statement:
+    """Count for each share only the steps that could: a smaller budget never accepts the most."""
+    longest = max(map(len, histograms))
+    could = [histogram for histogram in histograms if len(histogram) == longest]
+    steps, most = sum(map(sum, histograms)), sum(map(sum, could))
+    first = sum(sum(histogram[1:]) for histogram in histograms)
+    full = sum(histogram[-1] for histogram in could)
+    every = f"accepted all {longest - 1}"
+    if most < steps:
+        every = f"of the {count(most, 'step')} that had {longest - 1} drafts {every}"
+    return Statement(
+        kind="fact",
+        text=f"{algorithm}: {percent(first / steps)} of verify steps accepted the first draft"
+        f" token, {percent(full / most)} {every} (n = {count(steps, 'verify step')} over all its"
+        " cells; the last step of a reply may have had room for fewer).",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
