@@ -4,6 +4,7 @@ from collections import Counter
 
 import pandas as pd
 
+from specbench.analysis.summary import RECONCILABLE_STEPS, RECONCILED_WITHIN
 from specbench.backends.recorded import recorded_facts
 from specbench.model.verdict import Claim, RecordedVerdict
 from specbench.report import cells
@@ -23,8 +24,6 @@ from specbench.report.statements import count, listed
 EXCESS_GREEDY_PCT = 5.0
 """Share of tokens, in percent, beyond which first choices speak of a greedy fallback."""
 
-AGREEMENT = 0.02
-"""Relative difference above which two counts of the same thing are said to disagree."""
 LEARNING_DRAFTERS = ("ngram", "suffix")
 
 
@@ -39,7 +38,8 @@ def own_counters(case: Case) -> Answer:
     both = rows[rows["accept_len"].notna() & rows["accept_len_server"].notna()]
     if both.empty:
         return unknown("accept_len and the server's own figure were not both recorded")
-    off = both[(both["accept_len_server"] / both["accept_len"] - 1).abs() > AGREEMENT]
+    long = both[both["verify_steps"] >= RECONCILABLE_STEPS]
+    off = long[(long["accept_len_server"] / long["accept_len"] - 1).abs() > RECONCILED_WITHIN]
     if len(off):
         gaps = (off["accept_len_server"] - off["accept_len"]).abs()
         worst = off.sort_values("accept_len_server", key=lambda _: gaps).iloc[-1]
@@ -49,7 +49,15 @@ def own_counters(case: Case) -> Answer:
             f" {worst['accept_len']:.2f}); accept_len here is from the counters",
             ids(off),
         )
-    return excluded("accept_len is from per-request counters and agrees with the server's figure")
+    if long.empty:
+        return unknown(
+            f"no trial had the {RECONCILABLE_STEPS:,} verify steps from which the server's own"
+            " figure, which counts the warm-up too, must agree with the counters"
+        )
+    return excluded(
+        "accept_len is from per-request counters, and the server's figure differs by no more"
+        " than its warm-up and late refresh explain"
+    )
 
 
 def steps_counted(case: Case) -> Answer:

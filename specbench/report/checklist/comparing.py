@@ -202,12 +202,19 @@ def accept_len_only(case: Case) -> Answer:
 def acceptance_is_not_speed(case: Case) -> Answer:
     """C11: acceptance taken for speed."""
     told = [pair for pair in case.pairs if pair.accept_ratio is not None and pair.ratio is not None]
-    lost = [p for p in told if (p.accept_ratio or 0) > 1.05 and (p.low is None or p.low <= 1)]
+    more = [pair for pair in told if (pair.accept_ratio or 0) > 1.05]
+    lost = [pair for pair in more if pair.verdict in {"slower", "no_difference"}]
     if lost:
         return found(
-            f"{count(len(lost), 'cell')} accepted more than one token a step and showed no"
-            " speed-up: the time of a step ate the gain (see the decomposition)",
+            f"{count(len(lost), 'cell')} accepted more than the control and came out no faster:"
+            " the time of a step ate the gain (see the decomposition)",
             [pair.cell_id for pair in lost],
+        )
+    open_ = [pair for pair in more if pair.verdict == "inconclusive"]
+    if open_:
+        return unknown(
+            f"{count(len(open_), 'cell')} accepted more than the control, and whether that became"
+            " speed is not decided"
         )
     if not told:
         return unknown("acceptance or speed was not measured on two matched arms")

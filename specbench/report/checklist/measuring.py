@@ -179,11 +179,12 @@ def failures_counted(case: Case) -> Answer:
 
 def equal_lengths(case: Case) -> Answer:
     """M14: one arm generates longer texts."""
-    longer = [
+    apart = [
         pair
         for pair in case.pairs
         if pair.length_ratio is not None and abs(pair.length_ratio - 1) > LENGTH_AGREEMENT
     ]
+    longer = [p for p in apart if any(d.startswith("output_lengths_differ") for d in p.withheld)]
     if longer:
         worst = max(longer, key=lambda pair: abs((pair.length_ratio or 1) - 1))
         return found(
@@ -191,6 +192,11 @@ def equal_lengths(case: Case) -> Answer:
             f" (worst: {worst.label}, {worst.length_ratio:.2f} of the control's tokens on the same"
             " prompts)",
             [pair.cell_id for pair in longer],
+        )
+    if apart:
+        return unknown(
+            f"answers differ in length by more than 5 % on {count(len(apart), 'comparison')}, but"
+            " no more than chance would give"
         )
     if not any(pair.length_ratio is not None for pair in case.pairs):
         return unknown("no request rows of two compared arms")

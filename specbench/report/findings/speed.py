@@ -226,7 +226,7 @@ def decomposition(evidence: Evidence, pairs: list[SpeedUp], items: list[Item]) -
         hit = flags_on(evidence, [pair], items) if sound else ""
         asides = (["not lossless"] if pair.lossy else []) + list(pair.withheld)
         aside = f" No claim: {'; '.join(asides)}." if asides else ""
-        lost = " The longer step ate the gain." if (pair.low or 0) <= 1 < pair.accept_ratio else ""
+        lost = " The longer step ate the gain." if _ate(pair) else ""
         statements.append(
             Statement(
                 kind="claim" if sound else "fact",
@@ -250,7 +250,13 @@ def decomposition(evidence: Evidence, pairs: list[SpeedUp], items: list[Item]) -
 
 def _lost(pairs: list[SpeedUp]) -> list[SpeedUp]:
     """Keep the cells whose acceptance did not become speed: those need a sentence."""
-    return [p for p in pairs if (p.accept_ratio or 0) > 1.05 and (p.high or p.ratio or 0) <= 1]
+    return [pair for pair in pairs if _ate(pair)]
+
+
+def _ate(pair: SpeedUp) -> bool:
+    """Whether a gain in acceptance is known not to have become speed."""
+    decided = pair.verdict in {"slower", "no_difference"}
+    return decided and (pair.accept_ratio or 0) > 1.05
 
 
 MAX_CURVES = 6
