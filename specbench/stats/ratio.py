@@ -35,15 +35,6 @@ def log_ratio(sums: Sums) -> Effect:
     return _from_influence(sums.log, sums.influence())
 
 
-def log_ratio_by_prompt(a: Sums, b: Sums) -> Effect:
-    """Log of b's pooled ratio over a's, for *such workloads*: prompts are random and paired.
-
-    All requests of a prompt are one unit, so repeats never count as new evidence. It knows
-    nothing of launches: add their variance.
-    """
-    return _from_influence(b.log - a.log, b.influence() - a.influence())
-
-
 def _from_influence(value: float, influence: Array) -> Effect:
     n = len(influence)
     if n < 2:

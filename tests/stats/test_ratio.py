@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specbench.stats.ratio import Sums, log_ratio_by_prompt, median_ratio
+from specbench.stats.effect import Effect, effect_of
+from specbench.stats.launches import Pairs, noise_of
+from specbench.stats.ratio import Sums, median_ratio
 
 positive = st.lists(st.floats(0.1, 100), min_size=12, max_size=12)
 
@@ -15,9 +17,21 @@ def sums(values: list[float]) -> Sums:
     return Sums(numerator=np.array(values[:half]), denominator=np.array(values[half:]))
 
 
+def paired(a: Sums, b: Sums) -> Effect:
+    """Compare b with a by prompt, as one pair of trials: prompts alone are the error."""
+    share = b.influence() / len(b.numerator) - a.influence() / len(a.numerator)
+    pairs = Pairs(
+        launch=np.zeros(1, dtype=np.int64),
+        value=np.array([b.log - a.log]),
+        share=share[None, :],
+        met=np.ones((1, len(share)), dtype=bool),
+    )
+    return effect_of(b.log - a.log, [noise_of(pairs).prompts])
+
+
 @given(positive, positive)
 def test_swapping_the_arms_negates_the_log_ratio(a: list[float], b: list[float]) -> None:
-    forward, backward = log_ratio_by_prompt(sums(a), sums(b)), log_ratio_by_prompt(sums(b), sums(a))
+    forward, backward = paired(sums(a), sums(b)), paired(sums(b), sums(a))
 
     assert forward.value == pytest.approx(-backward.value, abs=1e-12)
     assert forward.se == pytest.approx(backward.se)
@@ -30,9 +44,7 @@ def test_order_of_prompts_does_not_matter(a: list[float], b: list[float], order:
         for s in (sums(a), sums(b))
     ]
 
-    assert log_ratio_by_prompt(*mixed).se == pytest.approx(
-        log_ratio_by_prompt(sums(a), sums(b)).se, abs=1e-12
-    )
+    assert paired(*mixed).se == pytest.approx(paired(sums(a), sums(b)).se, abs=1e-12)
 
 
 def test_a_method_that_suits_every_prompt_alike_has_no_error() -> None:
@@ -41,7 +53,7 @@ def test_a_method_that_suits_every_prompt_alike_has_no_error() -> None:
     slow = Sums(numerator=tokens, denominator=seconds)
     fast = Sums(numerator=tokens, denominator=seconds / 2)
 
-    effect = log_ratio_by_prompt(slow, fast)
+    effect = paired(slow, fast)
 
     assert effect.ratio == pytest.approx(2.0)
     assert effect.se == pytest.approx(0.0, abs=1e-12)
@@ -62,13 +74,13 @@ def test_the_error_agrees_with_resampling_prompts() -> None:
             - np.log(a.numerator[pick].sum() / a.denominator[pick].sum())
         )
 
-    assert log_ratio_by_prompt(a, b).se == pytest.approx(float(np.std(draws)), rel=0.1)
+    assert paired(a, b).se == pytest.approx(float(np.std(draws)), rel=0.1)
 
 
 def test_one_prompt_tells_nothing_about_such_workloads() -> None:
     one = Sums(numerator=np.array([5.0]), denominator=np.array([2.0]))
 
-    assert math.isnan(log_ratio_by_prompt(one, one).se)
+    assert math.isnan(paired(one, one).se)
 
 
 def test_median_interval_holds_the_sign_test_order_statistics() -> None:
