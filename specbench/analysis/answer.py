@@ -12,19 +12,20 @@ from specbench.stats.pooled import Pool, differ, pool
 FACTORS = ("temperature", "concurrency", "rate")
 """Load and request factors by which the answer is also given."""
 
+FEW = "few_requests:"
+"""The doubt that only small effects cannot stand against."""
+
 OPPOSITE: tuple[frozenset[str], ...] = (
     frozenset({"faster", "slower"}),
     frozenset({"higher", "lower"}),
 )
 
 
-def whole(verdicts: Sequence[Verdicts], metric: Metric) -> Pooled | None:
-    """Pool all cells that support a verdict; None where none does."""
-    sound = _sound(verdicts)
-    if not sound:
-        return None
-    one = pool([verdict.answered for verdict in sound])
-    return _pooled([one], [sound], metric, [(None, None)], len(verdicts) - len(sound), None)[0]
+def whole(verdicts: Sequence[Verdicts], metric: Metric) -> Pooled:
+    """Pool all cells that support a verdict; where none does, all of them, without a verdict."""
+    used = _sound(verdicts) or verdicts
+    one = pool([verdict.answered for verdict in used])
+    return _pooled([one], [used], metric, [(None, None)], len(verdicts) - len(used), None)[0]
 
 
 def by_factor(
@@ -55,8 +56,7 @@ def together(cells: Iterable[Outcome], pooled: Outcome) -> Outcome:
 
 def _sound(verdicts: Sequence[Verdicts]) -> list[Verdicts]:
     """Keep the cells whose doubts, if any, are of small effects only."""
-    small = ("few_requests:",)
-    return [one for one in verdicts if all(doubt.startswith(small) for doubt in one.doubts)]
+    return [one for one in verdicts if all(doubt.startswith(FEW) for doubt in one.doubts)]
 
 
 def _pooled(
@@ -96,5 +96,7 @@ def _answer(
 
 
 def _doubts(part: Sequence[Verdicts], judged: Judged) -> list[str]:
-    small = [doubt for verdict in part for doubt in verdict.doubts]
-    return small[:1] if abs(judged.effect.value) < SMALL else []
+    """Name what withholds the pooled verdict: few requests only a small one."""
+    found = [doubt for verdict in part for doubt in verdict.doubts]
+    small = all(doubt.startswith(FEW) for doubt in found)
+    return [] if small and abs(judged.effect.value) >= SMALL else found[:1]

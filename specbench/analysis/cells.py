@@ -91,7 +91,7 @@ def cell_of(
     paired = sides.cell.paired
     outcomes = [outcome(one, metric, verdict.doubts, cells) for one in (verdict.such, verdict.this)]
     rates = [_rate(totals, ids) for ids in (paired.a, paired.b)]
-    needed, advice = _advice(sides, verdict, outcomes[0][0]) if details else (None, "")
+    needed, advice = _advice(sides, verdict, outcomes[0][0])
     return CellComparison(
         levels=matched.levels,
         own_a=matched.own_a,

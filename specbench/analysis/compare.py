@@ -136,12 +136,10 @@ def _assemble(
         cells=tuple(cells),
         pooled=pooled,
         by=by_factor(verdicts, [cell.levels for cell in cells], metric),
-        verdict=together(
-            (cell.verdict for cell in cells), pooled.verdict if pooled else "inconclusive"
-        ),
+        verdict=together((cell.verdict for cell in cells), pooled.verdict),
         verdict_this_workload=together(
             (cell.verdict_this_workload for cell in cells),
-            pooled.verdict_this_workload if pooled else "inconclusive",
+            pooled.verdict_this_workload,
         ),
         declared=matching.declared,
         coupled=tuple(d for d in found if d.kind == "coupled"),

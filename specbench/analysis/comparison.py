@@ -130,7 +130,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     a: ArmSummary
     b: ArmSummary
     cells: tuple[CellComparison, ...]
-    pooled: Pooled | None
+    pooled: Pooled
     by: tuple[Pooled, ...]
     verdict: Outcome
     verdict_this_workload: Outcome

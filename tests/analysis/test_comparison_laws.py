@@ -59,8 +59,6 @@ def test_swapping_the_arms_inverts_every_figure(seed: int, gain: float) -> None:
 
     forward, backward = judged(tables), judged(tables, "eagle", "dflash")
 
-    assert forward.pooled is not None
-    assert backward.pooled is not None
     pairs = zip(forward.cells, backward.cells, strict=True)
     for one, other in [
         *((a.this_workload, b.this_workload) for a, b in pairs),
@@ -195,7 +193,7 @@ def test_requests_that_fail_on_one_arm_withhold_the_verdict() -> None:
     answer = judged((trials, failing, blocks))
 
     assert answer.verdict == "inconclusive"
-    assert answer.pooled is None
+    assert answer.pooled.verdict == "inconclusive"
     assert answer.cells[0].doubts[0].startswith("failures_differ: 0 of 180 against 6 of 180")
 
 

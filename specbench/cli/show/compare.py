@@ -67,9 +67,6 @@ def _answer_lines(c: Comparison) -> Iterator[str]:
     """Say the whole answer in one sentence, how much cells differ, and where they do."""
     if c.verdict_this_workload != c.verdict:
         yield f"  this workload alone: {_words(c.verdict_this_workload)}"
-    if c.pooled is None:
-        yield "  no cell supports a verdict; each says why"
-        return
     if len(c.cells) > 1:
         yield f"  {_sentence(c.pooled)}"
         counts = Counter(_words(str(cell.verdict)) for cell in c.cells)
