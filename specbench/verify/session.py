@@ -21,6 +21,9 @@ from specbench.verify.statistics.shaping import Filters
 from specbench.verify.statistics.tokens import Floats, Ints, ScoredTokens, concatenate, empty
 from specbench.verify.wire import Ask, Completion, Scored, http_request
 
+# Answers whose text is kept to be compared with its tokens, and from which length on.
+_LONG, _KEPT = 16, 96
+
 Source = Callable[[Sequence[Ask], int | None], list[list[Completion]]]
 Scorer = Callable[[Sequence[tuple[tuple[int, ...], int]], int], list[Scored]]
 
@@ -50,6 +53,8 @@ class Session:
     not_tested: list[str] = field(default_factory=list)
     greedy: list[ScoredTokens] = field(default_factory=list)
     sampled: list[ScoredTokens] = field(default_factory=list)
+    pieces: dict[int, str] = field(default_factory=dict)
+    long_answers: list[Completion] = field(default_factory=list)
     rotation: int = 0
     own: Filters | None = None
     source: Source | None = None
@@ -192,6 +197,10 @@ class Session:
         return shlex.join(words)
 
     def _look_at_form(self, ask: Ask, part: Completion) -> None:
+        if len(part.ids) == 1 and part.text:
+            self.pieces[part.ids[0]] = part.text
+        elif len(part.ids) >= _LONG and part.text and len(self.long_answers) < _KEPT:
+            self.long_answers.append(part)
         if part.finish == "stop" and part.matched is not None:
             self.stop_ids.add(part.matched)
         if not ask.ignore_eos and any(t in self.stop_ids for t in part.ids[:-1]):
