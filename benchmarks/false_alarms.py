@@ -4,8 +4,9 @@
     python benchmarks/false_alarms.py --level draws --budget default --seeds 300
 
 Each run verifies a clean decoder in this process (chain and tree in turn, noise 0 to 0.05 nat in
-turn), as a server of one level of evidence. Prints every run and, at the end, the number of accusations with its exact upper
-limit. Results go to benchmarks/results/false_alarms.jsonl; an interrupted benchmark goes on.
+turn), as a server of one level of evidence. Prints every run and, at the end, the number of
+accusations with its exact upper limit. Results go to benchmarks/results/false_alarms.jsonl; an
+interrupted benchmark goes on.
 """
 
 import argparse

@@ -3,10 +3,11 @@
     python benchmarks/fault_matrix.py                       measure what is missing, write the table
     python benchmarks/fault_matrix.py --levels draws --shapes tree --faults greedy-verify
 
-Each cell verifies a decoder in this process, at a level of evidence: with full scores `quick` first,
-and `default` where quick finds nothing; all stop at the first confirmed violation. Results are kept in
-benchmarks/results/fault_matrix.jsonl, one line a cell, so an interrupted run goes on; the table
-docs/reference/faults.md is written from them at the end (and with --write-only from what is there).
+Each cell verifies a decoder in this process, at a level of evidence: with full scores `quick`
+first, and `default` where quick finds nothing; all stop at the first confirmed violation. Results
+are kept in benchmarks/results/fault_matrix.jsonl, one line a cell, so an interrupted run goes on;
+the table docs/reference/faults.md is written from them at the end (and with --write-only from what
+is there).
 """
 
 import argparse
