@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -152,7 +152,12 @@ class Session:
         return (self.scorer or self.client.score_all)([(ids, start)], RANKS)[0]
 
     def contradiction(
-        self, pair: tuple[Ask, Completion], position: int, hard: float, stage: str
+        self,
+        pair: tuple[Ask, Completion],
+        position: int,
+        hard: float,
+        stage: str,
+        concurrency: int = 1,
     ) -> Witness | None:
         """Confirm that the server's own prefill contradicts the token at `position`, afresh.
 
@@ -186,6 +191,7 @@ class Session:
             target_argmax=single.ids[0],
             margin_nat=round(float(margin), 3),
             curl=self.curl(probe),
+            shows=self.shows(ask, position, concurrency),
             stage=stage,
         )
 
@@ -195,6 +201,16 @@ class Session:
         words = ["curl", "-s", f"{self.client.url.rstrip('/')}{request.path}"]
         words += ["-H", "Content-Type: application/json", "-d", request.body.decode()]
         return shlex.join(words)
+
+    def shows(self, ask: Ask, position: int, concurrency: int) -> str:
+        """Return a shell command that asks for the token at `position` again, as it was asked for.
+
+        What needed a batch gets one: equal requests side by side.
+        """
+        one = self.curl(replace(ask, max_tokens=position + 1, stream=False, ignore_eos=True))
+        if concurrency < 2:
+            return one
+        return f"seq {concurrency} | xargs -P {concurrency} -n 1 sh -c {shlex.quote(one)}"
 
     def _look_at_form(self, ask: Ask, part: Completion) -> None:
         if len(part.ids) == 1 and part.text:

@@ -184,12 +184,12 @@ def test_without_token_ids_nothing_is_claimed() -> None:
     assert "token ids" in document.reason
 
 
-def test_without_prompt_logprobs_greedy_output_is_probed_and_the_rest_is_named() -> None:
+def test_without_prompt_logprobs_the_next_tokens_scores_carry_the_verdict() -> None:
     clean = verify(FakeServer(lacks=frozenset({"score"})))
     broken = verify(FakeServer(lacks=frozenset({"score"}), faults=frozenset({"batch_garbage"})))
 
-    assert clean.verdict == "inconclusive"
-    assert any("temperature > 0" in text for text in clean.not_tested)
+    assert clean.verdict == "holds", clean.findings
+    assert clean.evidence == broken.evidence == "one_token_scores"
     assert broken.verdict == "violated"
     assert broken.witnesses[0].margin_nat > 3
 
