@@ -151,14 +151,14 @@ class EngineClient:
     def _reuse_prefix(self, sequence: Sequence) -> None:
         """Start from the longest cached prefix, as a radix cache would."""
         best, kept = 0, None
+        prompt = sequence.prompt_ids
         for ids, kv in self.cache[-256:]:
-            same = 0
-            for a, b in zip(ids, sequence.prompt_ids, strict=False):
-                if a != b:
-                    break
-                same += 1
-            if same > best:
-                best, kept = same, kv
+            # Whole slices first: nearly all cached sequences share less than the best so far.
+            if len(ids) <= best or ids[: best + 1] != prompt[: best + 1]:
+                continue
+            pairs = zip(ids[best:], prompt[best:], strict=False)
+            best += next((k for k, (a, b) in enumerate(pairs) if a != b), len(ids) - best)
+            best, kept = min(best, len(prompt)), kv
         if kept is not None and best >= 4:
             sequence.kv = kept.prefix(min(best, kept.length))
 

@@ -1,10 +1,12 @@
 """How often does the battery accuse a lossless server? Clean engines, many seeds.
 
-    python benchmarks/false_alarms.py --seeds 200
+    python benchmarks/false_alarms.py --seeds 300
+    python benchmarks/false_alarms.py --level draws --budget default --seeds 300
 
-Each run verifies a clean decoder in this process (budget quick; chain and tree in turn, noise 0 to
-0.05 nat in turn). Prints every run and, at the end, the number of accusations with its exact upper
-limit. Results go to benchmarks/results/false_alarms.jsonl; an interrupted benchmark goes on.
+Each run verifies a clean decoder in this process (chain and tree in turn, noise 0 to 0.05 nat in
+turn), as a server of one level of evidence. Prints every run and, at the end, the number of
+accusations with its exact upper limit. Results go to benchmarks/results/false_alarms.jsonl; an
+interrupted benchmark goes on.
 """
 
 import argparse
@@ -13,7 +15,7 @@ import time
 from pathlib import Path
 
 from engine_client import EngineClient
-from fault_matrix import SHAPES
+from fault_matrix import LACKS, SHAPES
 
 from specbench.engine.lm import load_language
 from specbench.stats.counts import poisson_upper
@@ -28,18 +30,23 @@ NOISE = (0.0, 0.01, 0.02, 0.05)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=200)
+    parser.add_argument("--level", default="scores", choices=list(LACKS))
     parser.add_argument("--budget", default="quick")
     parser.add_argument("--seconds", type=float, default=1e9, help="start no run after this")
     options = parser.parse_args()
     lines = RESULTS.read_text().splitlines() if RESULTS.exists() else []
-    rows = [r for r in map(json.loads, lines) if r["budget"] == options.budget]
+    wanted = (options.budget, options.level)
+    known = map(json.loads, lines)
+    rows = [r for r in known if (r["budget"], r.get("level", "scores")) == wanted]
     done = {r["seed"] for r in rows}
     language, start = load_language(), time.monotonic()
     for seed in range(options.seeds):
         if seed in done or time.monotonic() - start > options.seconds:
             continue
         shape, noise = list(SHAPES)[seed % 2], NOISE[seed // 2 % 4]
-        client = EngineClient(language, SHAPES[shape], noise_sd=noise, seed=seed)
+        client = EngineClient(
+            language, SHAPES[shape], noise_sd=noise, seed=seed, lacks=LACKS[options.level]
+        )
         events = list(run_battery(client, VerifyOptions(budget=options.budget, seed=seed)))
         assert isinstance(events[-1], VerdictReady)
         document = events[-1].document
@@ -48,6 +55,7 @@ def main() -> None:
             "shape": shape,
             "noise": noise,
             "budget": options.budget,
+            "level": options.level,
             "verdict": document.verdict,
             "reason": document.reason[:200],
             "integrity": len(document.integrity),

@@ -49,6 +49,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     claim is shown and set aside. `profile` is Z by place within the verify round. `finding` says
     in words what convicts a violated claim: its size, what losslessness allows, and on how much;
     `ground` says the same for programs, and `test` names the test where a p-value convicts.
+    `shows` is a shell command whose counts show a sampled violation again, where one can.
     `concurrency` was asked for, `concurrency_effective` is the most that the server ran at once by
     its own count (None where it does not say).
     """
@@ -67,12 +68,17 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     known_gap: str = ""
     finding: str = ""
     ground: Ground = ""
+    shows: str = ""
     test: str = ""
     profile: dict[str, float] = {}
 
 
 class Witness(msgspec.Struct, frozen=True, kw_only=True):
-    """A reproduced wrong token; `margin_nat` is how far the target's argmax is above it."""
+    """A reproduced wrong token; `margin_nat` is how far the target's argmax is above it.
+
+    `shows` is a shell command that asks for the wrong token again, in a batch where one was needed;
+    `curl` one that shows the target's own choice there.
+    """
 
     prompt_ids: list[int]
     position: int
@@ -80,6 +86,7 @@ class Witness(msgspec.Struct, frozen=True, kw_only=True):
     target_argmax: int
     margin_nat: float
     curl: str
+    shows: str = ""
     stage: str = ""
 
 

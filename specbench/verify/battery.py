@@ -33,6 +33,7 @@ from specbench.verify.reference import (
 )
 from specbench.verify.session import Session, refusal
 from specbench.verify.stage import Stage
+from specbench.verify.statistics.counters import accept_len
 from specbench.verify.statistics.coverage import lacking, measure
 from specbench.verify.statistics.evidence import Evidence
 from specbench.verify.statistics.logprob_gap import margins_from_control
@@ -43,6 +44,8 @@ from specbench.verify.statistics.verdict import ErrorRates, judge, suspicious
 _GREEDY = frozenset({"G1", "GC", "K1", "long", "turn", "mixed", "soak"})
 # A concurrency counts as tested if the server really ran this share of it at some time.
 REACHED = 0.8
+# Tokens a verify step below which next to no draft was accepted; plain decoding is 1.
+DEAD_DRAFT = 1.05
 # About how many p-values a default run has, for decisions before its end.
 _EXPECTED_TESTS = 50
 _SAMPLED = frozenset({"S1", "HOT", "T!=1", "frozen", "coins", "own"})
@@ -131,7 +134,7 @@ def run_stages(
 ) -> Iterator[VerifyEvent]:
     """Run every stage, then what is suspicious once more; a dead server ends the run early."""
     done: list[tuple[Stage, Evidence]] = []
-    place = "the first stage"
+    place, start = "the first stage", time.monotonic()
     try:
         for stage in planned:
             place = stage.name
@@ -143,6 +146,8 @@ def run_stages(
             if evidence is not None:
                 done.append((stage, evidence))
             yield _finished(session, stage.name, evidence)
+            if evidence is not None and evidence.stage == "GC":
+                yield from _soon_known(session, conclusion, time.monotonic() - start)
             if conclusion.options.fail_fast and (yield from _damned(session, done)):
                 session.not_tested.append(f"everything after {stage.name}: fail-fast")
                 break
@@ -156,6 +161,25 @@ def run_stages(
         conclusion.cut_short = True
         conclusion.essential.append(f"the battery was cut short in {place}: {error.what}")
     conclusion.evidences = [_covered(session, evidence) for _, evidence in done]
+
+
+def _soon_known(session: Session, conclusion: Conclusion, seconds: float) -> Iterator[VerifyEvent]:
+    """Say how long the rest will take, and name a draft that is dead before tokens go into it."""
+    spent, limit = session.progress
+    rate = spent / max(seconds, 1e-3)
+    if not session.to_replay:
+        minutes = (limit - spent) / rate / 60
+        yield VerifyNotice(
+            text=f"{rate:.0f} tokens a second: at most {minutes:.1f} minutes to come"
+        )
+    mean = accept_len(session.greedy_counters)
+    if mean is not None and mean < DEAD_DRAFT:
+        text = (
+            f"the draft is as good as dead: accept_len {mean:.2f} in greedy output, so little of "
+            "the verify path is exercised"
+        )
+        conclusion.notes.append(text)
+        yield VerifyNotice(text=text)
 
 
 def _damned(
@@ -217,9 +241,8 @@ def _refine(session: Session, done: list[tuple[Stage, Evidence]]) -> Iterator[Ve
 def _determinism(session: Session, conclusion: Conclusion) -> Iterator[VerifyEvent]:
     """Say whether greedy output repeats itself, with what the budget has left."""
     name = "determinism at temperature 0"
-    scored = session.server.abilities & {"score", "next_scores"}
-    if not scored or session.left < determinism.cost(session):
-        session.not_tested.append(f"{name}: no prompt log-probabilities, or the budget was spent")
+    if session.left < determinism.cost(session):
+        session.not_tested.append(f"{name}: the budget was spent")
         return
     yield StageStarted(stage=name)
     before = session.client.spent.generated

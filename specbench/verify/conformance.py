@@ -190,6 +190,7 @@ def _bias_witness(session: Session, ask: Ask, part: Completion, place: int) -> W
         target_argmax=forced,
         margin_nat=_BIAS,
         curl=session.curl(probe),
+        shows=session.shows(ask, place, session.abreast(4)),
         stage="bias",
     )
 

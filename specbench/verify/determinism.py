@@ -86,6 +86,8 @@ def _margin(
     place = next((k for k, (x, y) in pairs if x != y), None)
     if place is None:
         return math.nan
+    if session.server.level == "draws":
+        return math.nan
     context = (*prompt, *a[:place])
     score = session.score_one((*context, a[place]), len(context))
     known = dict(zip(score.top_ids[0], score.top_logp[0], strict=True))

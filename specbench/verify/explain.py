@@ -103,7 +103,9 @@ def _evidence(document: VerdictDocument) -> str:
 def _convictions(claims: Sequence[Claim]) -> list[str]:
     """Return what is wrong in each violated claim, in words, for readers of no statistics."""
     return [
-        f"{c.name}: {c.finding}" + (f" (known upstream: {c.known_gap})" if c.known_gap else "")
+        f"{c.name}: {c.finding}"
+        + (f" (known upstream: {c.known_gap})" if c.known_gap else "")
+        + (f". Shown again by the counts of:\n\n      {_cut(c.shows, 1200)}\n" if c.shows else "")
         for c in claims
         if c.verdict == "violated" and c.finding
     ]
@@ -144,11 +146,18 @@ def _witnesses(witnesses: Sequence[Witness]) -> str:
     shown = [
         f"- {w.stage}: output position {w.position} of a prompt of {len(w.prompt_ids)} tokens: "
         f"token {w.token} was emitted, the target's own choice is {w.target_argmax}, "
-        f"{w.margin_nat:.1f} nat above it. See the target's choice:\n\n      {_cut(w.curl)}"
+        f"{w.margin_nat:.1f} nat above it.{_again(w)} See the target's choice:\n\n"
+        f"      {_cut(w.curl)}"
         for w in witnesses[:5]
     ]
     more = [f"- and {len(witnesses) - 5} more in the JSON document"] if len(witnesses) > 5 else []
-    return "\n".join(["Witnesses (each confirmed by two fresh prefills):", *shown, *more])
+    return "\n".join(["Witnesses (each confirmed afresh):", *shown, *more])
+
+
+def _again(witness: Witness) -> str:
+    if not witness.shows:
+        return ""
+    return f" Ask for the wrong token again:\n\n      {_cut(witness.shows)}\n\n "
 
 
 def _cut(command: str, limit: int = 600) -> str:

@@ -145,7 +145,7 @@ def judge_greedy(
     verified = tokens.verified()
     session.greedy.append(verified)
     found = audit(verified, session.margins)
-    witnesses = confirm(session, verified, pairs, found.hard, stage.stage)
+    witnesses = confirm(session, verified, pairs, found.hard, stage)
     tests, seen = {}, {"witness": _wrong(session, found)}
     control = session.control_regrets
     if control is not None and len(verified):
@@ -176,7 +176,7 @@ def confirm(
     tokens: ScoredTokens,
     pairs: Sequence[tuple[Ask, Completion]],
     rows: Sequence[int] | np.ndarray[tuple[int, ...], np.dtype[np.int64]],
-    stage: str,
+    stage: GreedyStage,
 ) -> list[Witness]:
     """Confirm up to WITNESSES of the rows, the widest margins first."""
     order = sorted(map(int, rows), key=lambda r: -float(tokens.regret[r]))
@@ -184,7 +184,9 @@ def confirm(
     for row in order[: 3 * WITNESSES]:
         pair = pairs[int(tokens.request[row])]
         position = int(tokens.position[row])
-        witness = session.contradiction(pair, position, session.margins.soft, stage)
+        witness = session.contradiction(
+            pair, position, session.margins.soft, stage.stage, stage.concurrency
+        )
         if witness is not None:
             found.append(witness)
         if len(found) == WITNESSES:

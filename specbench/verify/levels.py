@@ -48,10 +48,12 @@ def level_of(abilities: frozenset[str]) -> Level:
 def costs(abilities: frozenset[str]) -> list[str]:
     """Say for each ability that is missing what that costs."""
     if "ids" not in abilities:
-        return [f"no {ABILITIES['ids']}: no context can be asked for again, so nothing is compared"]
+        return [
+            f"without {ABILITIES['ids']}: no context can be asked for again, so nothing is compared"
+        ]
     scored = bool(abilities & {"score", "next_scores"})
     return [
-        f"no {ABILITIES[name]}: {text}"
+        f"without {ABILITIES[name]}: {text}"
         for name, text in _COSTS.items()
         if name not in abilities
         and not (name == "next_scores" and "score" in abilities)

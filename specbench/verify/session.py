@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from specbench.verify.statistics.logprob_gap import Margins
 from specbench.verify.statistics.shaping import Filters
 from specbench.verify.statistics.tokens import Floats, Ints, ScoredTokens, concatenate, empty
 from specbench.verify.wire import Ask, Completion, Scored, http_request
+
+# Answers whose text is kept to be compared with its tokens, and from which length on.
+_LONG, _KEPT = 16, 96
 
 Source = Callable[[Sequence[Ask], int | None], list[list[Completion]]]
 Scorer = Callable[[Sequence[tuple[tuple[int, ...], int]], int], list[Scored]]
@@ -50,6 +53,8 @@ class Session:
     not_tested: list[str] = field(default_factory=list)
     greedy: list[ScoredTokens] = field(default_factory=list)
     sampled: list[ScoredTokens] = field(default_factory=list)
+    pieces: dict[int, str] = field(default_factory=dict)
+    long_answers: list[Completion] = field(default_factory=list)
     rotation: int = 0
     own: Filters | None = None
     source: Source | None = None
@@ -147,7 +152,12 @@ class Session:
         return (self.scorer or self.client.score_all)([(ids, start)], RANKS)[0]
 
     def contradiction(
-        self, pair: tuple[Ask, Completion], position: int, hard: float, stage: str
+        self,
+        pair: tuple[Ask, Completion],
+        position: int,
+        hard: float,
+        stage: str,
+        concurrency: int = 1,
     ) -> Witness | None:
         """Confirm that the server's own prefill contradicts the token at `position`, afresh.
 
@@ -181,6 +191,7 @@ class Session:
             target_argmax=single.ids[0],
             margin_nat=round(float(margin), 3),
             curl=self.curl(probe),
+            shows=self.shows(ask, position, concurrency),
             stage=stage,
         )
 
@@ -191,7 +202,21 @@ class Session:
         words += ["-H", "Content-Type: application/json", "-d", request.body.decode()]
         return shlex.join(words)
 
+    def shows(self, ask: Ask, position: int, concurrency: int) -> str:
+        """Return a shell command that asks for the token at `position` again, as it was asked for.
+
+        What needed a batch gets one: equal requests side by side.
+        """
+        one = self.curl(replace(ask, max_tokens=position + 1, stream=False, ignore_eos=True))
+        if concurrency < 2:
+            return one
+        return f"seq {concurrency} | xargs -P {concurrency} -n 1 sh -c {shlex.quote(one)}"
+
     def _look_at_form(self, ask: Ask, part: Completion) -> None:
+        if len(part.ids) == 1 and part.text:
+            self.pieces[part.ids[0]] = part.text
+        elif len(part.ids) >= _LONG and part.text and len(self.long_answers) < _KEPT:
+            self.long_answers.append(part)
         if part.finish == "stop" and part.matched is not None:
             self.stop_ids.add(part.matched)
         if not ask.ignore_eos and any(t in self.stop_ids for t in part.ids[:-1]):

@@ -24,7 +24,7 @@ EOS = 1
 class FakeServer:
     """`faults`: greedy_verify, batch_garbage, counters_lie, overrun, hot (temperature ignored),
     no_top_p, no_min_p (ignored in verification), in_sequence (top_p decided on what top_k left;
-    as sequence_in_verify and sequence_in_prefill on one side only).
+    as sequence_in_verify and sequence_in_prefill on one side only), dead_draft (nothing accepted).
 
     `lacks`: abilities that are refused. `dies_after`, `restarts_after`: requests. `target` picks
     the weights. Blocks of three tokens stand for verify rounds. `busy` are requests of others,
@@ -156,7 +156,7 @@ class FakeServer:
             if token == EOS and not ask.ignore_eos:
                 break
         stopped = ids[-1] == EOS and not ask.ignore_eos
-        rounds = _rounds(len(ids))
+        rounds = (1,) * len(ids) if "dead_draft" in self.faults else _rounds(len(ids))
         steps = len(rounds) - 1
         correct = sum(size - 1 for size in rounds[1:])
         counters = RequestCounters(

@@ -124,3 +124,32 @@ def test_counters_that_lie_stand_in_the_headline_of_a_good_verdict() -> None:
     assert document.verdict != "violated"
     assert "BUT" in document.findings.splitlines()[0]
     assert document.exit_status == 1
+
+
+def test_a_dead_draft_is_named_before_the_samples_are_drawn() -> None:
+    events = list(
+        run_battery(FakeServer(faults=frozenset({"dead_draft"})), VerifyOptions(sizes=SMALL))
+    )
+
+    texts = [e.text if isinstance(e, VerifyNotice) else getattr(e, "stage", "") for e in events]
+    dead = next(k for k, text in enumerate(texts) if "as good as dead" in text)
+    sampled = next(k for k, text in enumerate(texts) if text.startswith("sampled"))
+    assert dead < sampled
+
+
+def test_a_witness_asks_for_the_wrong_token_again_in_a_batch_like_its_own() -> None:
+    server = FakeServer(lacks=frozenset({"logit_bias"}), faults=frozenset({"batch_garbage"}))
+    document = verify(server, fail_fast=True)
+
+    witness = document.witnesses[0]
+    assert witness.shows.startswith("seq 8 | xargs -P 8")
+    assert f'"max_new_tokens":{witness.position + 1}' in witness.shows.replace(": ", ":")
+    assert "Ask for the wrong token again" in document.findings
+
+
+def test_a_sampled_violation_by_draws_brings_a_command_whose_counts_show_it() -> None:
+    document = verify(FakeServer(lacks=DRAWS, faults=frozenset({"greedy_verify"})), fail_fast=True)
+
+    claim = next(c for c in document.claims if c.verdict == "violated")
+    assert claim.shows.count("curl -s") == 2
+    assert "Shown again by the counts of" in document.findings

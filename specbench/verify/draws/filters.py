@@ -20,8 +20,8 @@ _BASELINE = 128
 def run_filter(book: Book, filters: Filters) -> Evidence | None:
     """Draw under a filter by verification and plainly, where unfiltered draws know its edges."""
     name = f"{label(filters)} in draws" + (" (yours)" if filters == book.session.own else "")
-    known = _useful(book, filters)
     draws = book.session.budget.draws.filtered
+    known = _useful(book, filters) if draws else {}
     if not draws or not known:
         why = "no context is clear of its edges" if draws else "not in this budget"
         book.session.not_tested.append(f"{name}: {why}")

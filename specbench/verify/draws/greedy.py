@@ -242,6 +242,7 @@ def _witness(book: Book, stage: GreedyStage, one: Disagreement) -> Witness:
         target_argmax=one.best,
         margin_nat=round(one.margin, 2),
         curl=book.session.curl(probe),
+        shows=book.session.shows(one.ask, one.place, min(stage.concurrency, len(stage.asks))),
         stage=stage.stage,
     )
 

@@ -18,6 +18,7 @@ from specbench.verify.draws.greedy import (
 )
 from specbench.verify.draws.parameters import run_penalties, run_stops
 from specbench.verify.draws.sampled import run_sampled
+from specbench.verify.draws.text import run_text
 from specbench.verify.greedy import GreedyStage
 from specbench.verify.options import HOT, S1
 from specbench.verify.session import Session
@@ -57,6 +58,7 @@ def draws_stages(session: Session) -> list[Stage]:
             "frequency penalty", lambda: run_penalties(book), 3 * sizes.penalties * sizes.length
         ),
         _stage("near ties drawn cold", lambda: soft_evidence(book), 0),
+        _stage("text of the answers", lambda: run_text(book), 0),
         _stage("open contexts", lambda: _pilot(book), 0),
     ]
     for filters, waves in ((S1, sizes.one), (HOT, sizes.hot), (_WARM, sizes.warm)):

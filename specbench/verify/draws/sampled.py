@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -23,6 +23,7 @@ _FOLLOWED = 1 / 6
 # About how many p-values a run has: a wave that is below this share of them needs no further one.
 _DECIDED = 0.006 / 55
 _ODD = 0.1
+_SHOWN = 64
 _COINS_FROM = 96
 METHOD = "exchangeability of verified and plain draws at the same contexts"
 
@@ -172,7 +173,29 @@ def _examine(book: Book, drawn: Drawn, filters: Filters, looks: int) -> Evidence
         lacking=doubt or ("" if tests else "too few draws reached an open context"),
         note=f"{len(at)} contexts and {len(after)} after them, {drawn.draws} draws a side",
         seen=seen,
+        shows=_shows(book, at, drawn, filters),
     )
+
+
+def _shows(book: Book, at: Sequence[Stratum], drawn: Drawn, filters: Filters) -> str:
+    """Return two commands whose counts differ most: draws of verification, then plain ones."""
+    number = exchange.farthest(at)
+    contexts = [c for c in drawn.verified if c in drawn.plain and drawn.verified[c]]
+    node = next((n for n in book.nodes if n.context == contexts[number]), None) if at else None
+    if node is None:
+        return ""
+    like = Ask(
+        node.path[: node.place - 1],
+        2,
+        filters.temperature,
+        filters.top_k,
+        filters.top_p,
+        filters.min_p,
+        ignore_eos=True,
+        n=_SHOWN if book.per_call > 1 else 1,
+    )
+    plain = replace(like, ids=node.context, max_tokens=1)
+    return f"{book.session.curl(like)} # second tokens, against: {book.session.curl(plain)}"
 
 
 def _tests(

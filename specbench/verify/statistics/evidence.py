@@ -33,6 +33,7 @@ class Evidence:
     once more on fresh requests. `gap` says that a documented upstream behaviour explains all of
     it. `stage` is the column of the diagnosis table; `lacking` why the claim cannot hold. `seen`
     says what each test measured, in words ("witness" and "e-process" are keys of it as well).
+    `shows` is a shell command whose counts show the effect again.
     `reached` is the most that the server said it ran at once (None: it does not say), `foreign`
     how many requests of others it ran meanwhile.
     """
@@ -56,6 +57,7 @@ class Evidence:
     gap: str = ""
     note: str = ""
     seen: dict[str, str] = field(default_factory=dict)
+    shows: str = ""
     reached: int | None = None
     foreign: int = 0
 

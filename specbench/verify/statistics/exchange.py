@@ -183,19 +183,29 @@ def shared_coins(
     return float(stats.norm.sf(excess / math.sqrt(variance))), excess, math.sqrt(variance)
 
 
+def farthest(contexts: Sequence[Stratum]) -> int:
+    """Return the number of the context in which some token is farthest from its plain share."""
+    sizes = [float(np.abs(_gaps(one)).max()) for one in contexts]
+    return int(np.argmax(sizes)) if sizes else 0
+
+
 def largest_shift(contexts: Sequence[Stratum]) -> str:
     """Say which token of which context is farthest from its share among plain draws."""
-    best: tuple[float, str] = (0.0, "")
-    for number, one in enumerate(contexts):
-        plain = one.n - one.n_verified
-        due = (one.pooled - one.verified) / plain
-        gap = (one.verified / one.n_verified - due) * math.sqrt(one.weight)
-        k = int(np.argmax(np.abs(gap)))
-        if abs(gap[k]) > best[0]:
-            share = float(one.verified[k] / one.n_verified)
-            said = shift_size(number, one.tokens[k], share, float(due[k]), int(one.n_verified))
-            best = (abs(float(gap[k])), said)
-    return best[1]
+    if not contexts:
+        return ""
+    number = farthest(contexts)
+    one = contexts[number]
+    k = int(np.argmax(np.abs(_gaps(one))))
+    share = float(one.verified[k] / one.n_verified)
+    due = float((one.pooled[k] - one.verified[k]) / (one.n - one.n_verified))
+    return shift_size(number, one.tokens[k], share, due, int(one.n_verified))
+
+
+def _gaps(one: Stratum) -> Floats:
+    """Return how far each token's share is from its plain one, in units of its weight."""
+    due = (one.pooled - one.verified) / (one.n - one.n_verified)
+    gaps: Floats = (one.verified / one.n_verified - due) * math.sqrt(one.weight)
+    return gaps
 
 
 def _linear(

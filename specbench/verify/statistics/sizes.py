@@ -102,6 +102,10 @@ def decisive(p_values: dict[str, float], greedy: Effect | None) -> str:
 
 
 def _limits(effect: Effect) -> str:
+    """Say the interval; a margin that contains it would contradict what it is quoted for."""
     shown = f" (interval {effect.low:.3g} to {effect.high:.3g}"
-    margin = f", margin +-{effect.margin:g}" if effect.margin is not None else ""
-    return f"{shown}{margin} %)"
+    if effect.margin is None:
+        return f"{shown} %)"
+    if effect.inside:
+        return f"{shown} %: certain, though small)"
+    return f"{shown}, margin +-{effect.margin:g} %)"

@@ -65,6 +65,7 @@ def judge(evidence: Evidence, share: float, bar: float, rates: ErrorRates) -> Cl
         known_gap=evidence.gap,
         finding=finding,
         ground=_code(ground),
+        shows=evidence.shows if ground is not None else "",
         test=ground.key if ground and _code(ground) == "test" else "",
         concurrency_effective=evidence.reached,
         profile={str(k): _round(v) for k, v in evidence.profile.items()},
