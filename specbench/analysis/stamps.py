@@ -51,10 +51,14 @@ def errors(
 def in_doubt(figures: dict[str, Any], bounds: dict[str, float]) -> dict[str, str]:
     """Name the figures whose bound is more than `LIMIT` of them, each with what is known."""
     return {
-        name: f"{name} was seen as {figures[name]:.3g}, right within {bound:.3g} only"
+        name: f"{name} was seen as {figures[name]:.3g}, {_within(bound)}"
         for name, bound in bounds.items()
         if not bound <= LIMIT * figures[name]
     }
+
+
+def _within(bound: float) -> str:
+    return f"right within {bound:.3g} only" if math.isfinite(bound) else "and may be anything"
 
 
 def _timed(record: RequestRecord, accuracy: Accuracy) -> _Timed | None:

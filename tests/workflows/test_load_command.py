@@ -9,7 +9,19 @@ import threading
 
 import pytest
 
-from tests.loadgen.scripted import GOOD, HEAD, Script, chunk, good, serving
+from tests.loadgen.scripted import (
+    DONE,
+    GOOD,
+    HEAD,
+    Script,
+    chunk,
+    finish,
+    good,
+    serving,
+    stream,
+    usage,
+    word,
+)
 
 pytestmark = pytest.mark.process
 
@@ -49,6 +61,24 @@ def test_failures_have_their_reason_and_number_in_the_document() -> None:
 
     (level,) = json.loads(done.stdout)["levels"]
     assert level["failures"] == [{"reason": "401 Unauthorized", "count": 6, "said": "[red]no key"}]
+
+
+@pytest.mark.parametrize(
+    ("last", "said"),
+    [
+        ([usage(2), DONE], "no TPOT: tokens are counted at the end of a reply only"),
+        ([DONE], "no figures of tokens: the server does not count them"),
+    ],
+)
+def test_figures_that_a_server_gives_no_counts_for_are_empty_with_the_reason(
+    last: list[bytes], said: str
+) -> None:
+    events = [word("one "), word("two"), finish(), *last]
+
+    done = load(lambda connection, number: connection.sendall(stream(events)), "--requests", "2")
+
+    assert done.returncode == 0
+    assert said in done.stdout
 
 
 def test_a_silent_server_ends_the_load_at_the_limit_asked_for() -> None:

@@ -139,6 +139,8 @@ def _table(done: list[LevelFinished]) -> None:
             console.print(f"{level.name}: failed: {told(level.failures)}", markup=False)
         if level.gave_up:
             console.print(f"{level.name}: ended early: {level.gave_up}", markup=False)
+        if lacking := _lacking(level):
+            console.print(f"{level.name}: {lacking}", markup=False)
         for reason in (level.columns.get("in_doubt") or {}).values():
             console.print(f"{level.name}: withheld: {reason}", markup=False)
         found = level.accuracy
@@ -146,6 +148,20 @@ def _table(done: list[LevelFinished]) -> None:
             f"{level.name}: TTFT is right within {_number(found.ttft_error_us)} us, chunk gaps"
             f" within {_number(found.gap_error_us)} us, in 99 of 100 ({found.stamp} stamps)"
         )
+
+
+def _lacking(level: LevelFinished) -> str:
+    """Say why figures of tokens are empty where replies came; empty where none is."""
+    columns = level.columns
+    if columns["n_requests"] == columns["n_failed"] or "counts_in_doubt" in (
+        columns.get("in_doubt") or {}
+    ):
+        return ""
+    if columns["output_tokens"] is None:
+        return "no figures of tokens: the server does not count them (no usage in its replies)"
+    if columns["tpot_n"] == 0:
+        return "no TPOT: tokens are counted at the end of a reply only, or it came in one stamp"
+    return ""
 
 
 def _number(value: float | None) -> str:
