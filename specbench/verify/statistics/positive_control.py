@@ -17,7 +17,7 @@ from specbench.verify.statistics.exchange import Stratum
 from specbench.verify.statistics.logprob_gap import Margins, audit
 from specbench.verify.statistics.scores import favourite, log_likelihood, tail
 from specbench.verify.statistics.shaping import Filters, shape
-from specbench.verify.statistics.tokens import Ints, ScoredTokens
+from specbench.verify.statistics.tokens import Floats, Ints, ScoredTokens
 
 REJECT = 1e-3
 # Below this sum of weights the draws are too few for a control to mean anything.
@@ -67,13 +67,20 @@ def blind_spots_of_draws(contexts: Sequence[Stratum], seed: int) -> list[str]:
 def _greedy_half(one: Stratum, rng: np.random.Generator) -> Stratum:
     kept = rng.binomial(one.verified.astype(int), 0.5).astype(float)
     kept[0] += one.n_verified - kept.sum()
-    return replace(one, verified=kept, pooled=one.pooled - one.verified + kept)
+    return _with_verified(one, kept)
 
 
 def _colder(one: Stratum, rng: np.random.Generator) -> Stratum:
     weights = (one.pooled / one.n) ** 2
     drawn = rng.multinomial(int(one.n_verified), weights / weights.sum()).astype(float)
-    return replace(one, verified=drawn, pooled=one.pooled - one.verified + drawn)
+    return _with_verified(one, drawn)
+
+
+def _with_verified(one: Stratum, verified: Floats) -> Stratum:
+    pooled = one.pooled - one.verified + verified
+    seen = pooled > 0
+    tokens = tuple(t for t, kept in zip(one.tokens, seen.tolist(), strict=True) if kept)
+    return Stratum(tokens, verified[seen], pooled[seen])
 
 
 def with_uniform_tokens(
