@@ -27,6 +27,7 @@ SuspectCode = Literal[
     "deep_context",
     "stale_root",
     "leafless",
+    "unchecked",
     "stage",
     "upstream",
 ]

@@ -37,7 +37,7 @@ from specbench.verify.statistics.counters import accept_len
 from specbench.verify.statistics.coverage import lacking, measure
 from specbench.verify.statistics.evidence import Evidence
 from specbench.verify.statistics.logprob_gap import margins_from_control
-from specbench.verify.statistics.positive_control import blind_spots
+from specbench.verify.statistics.positive_control import blind_spots, blind_spots_of_draws
 from specbench.verify.statistics.tokens import join
 from specbench.verify.statistics.verdict import ErrorRates, judge, suspicious
 
@@ -284,6 +284,7 @@ def check_run(session: Session, conclusion: Conclusion) -> None:
     conclusion.essential += blind_spots(
         greedy, sampled, session.server.vocab, session.seed, session.margins
     )
+    conclusion.essential += blind_spots_of_draws(session.contexts, session.seed)
     try:
         if session.server.identity and identity(session.client) != session.server.identity:
             conclusion.essential.append("the server was restarted during the run")

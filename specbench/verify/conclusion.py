@@ -72,7 +72,7 @@ def conclude(conclusion: Conclusion, seconds: float) -> VerdictDocument:
         needed=_needed(verdict, evidences, claims, session, seconds),
         suspects=[
             *_upstream(session.server, claims),
-            *suspects(evidences, claims[: len(evidences)]),
+            *suspects(evidences, judged, frozenset(one.name for one in integrity)),
         ],
         reason=reason,
         evidence=session.server.level,

@@ -43,7 +43,7 @@ class DrawSizes:
     penalties: int = 4
     nodes: int = 24
     one: tuple[int, ...] = (48,)
-    hot: tuple[int, ...] = (48,)
+    hot: tuple[int, ...] = (40,)
     warm: tuple[int, ...] = ()
     filtered: int = 0
     again: int = 1

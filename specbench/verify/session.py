@@ -15,6 +15,7 @@ from specbench.verify.handshake import RANKS, Server
 from specbench.verify.options import Budget
 from specbench.verify.prompts import Prompts
 from specbench.verify.statistics.counters import RequestCounters
+from specbench.verify.statistics.exchange import Stratum
 from specbench.verify.statistics.integrity import Kind, findings
 from specbench.verify.statistics.logprob_gap import Margins
 from specbench.verify.statistics.shaping import Filters
@@ -55,6 +56,7 @@ class Session:
     sampled: list[ScoredTokens] = field(default_factory=list)
     pieces: dict[int, str] = field(default_factory=dict)
     long_answers: list[Completion] = field(default_factory=list)
+    contexts: list[Stratum] = field(default_factory=list)
     rotation: int = 0
     own: Filters | None = None
     source: Source | None = None

@@ -59,7 +59,6 @@ def draws_stages(session: Session) -> list[Stage]:
         ),
         _stage("near ties drawn cold", lambda: soft_evidence(book), 0),
         _stage("text of the answers", lambda: run_text(book), 0),
-        _stage("open contexts", lambda: _pilot(book), 0),
     ]
     for filters, waves in ((S1, sizes.one), (HOT, sizes.hot), (_WARM, sizes.warm)):
         if waves:
@@ -86,13 +85,10 @@ def _audit(book: Book, stage: GreedyStage) -> Stage:
     return Stage(stage.name, run, run, cost, top_k=any(ask.top_k for ask in stage.asks))
 
 
-def _pilot(book: Book) -> None:
-    """Find the open contexts; nothing is claimed by it."""
-    book.nodes = find_nodes(book)
-
-
 def _sampled(book: Book, filters: Filters, waves: Sequence[int]) -> Stage:
     def run() -> Evidence | None:
+        if not book.nodes:
+            book.nodes = find_nodes(book)
         return run_sampled(book, filters, waves)
 
     def again() -> Evidence | None:

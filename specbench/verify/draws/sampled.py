@@ -76,6 +76,8 @@ def run_sampled(book: Book, filters: Filters, waves: Sequence[int]) -> Evidence 
         book.unfiltered[filters.temperature] = {
             c: drawn.plain[c] + drawn.verified[c] for c in drawn.plain
         }
+    if filters == Filters() and not book.session.contexts:
+        book.session.contexts += drawn.strata(0)[0]
     if found is None:
         book.session.not_tested.append(f"{_name(book, filters)}: the budget was spent")
     return found

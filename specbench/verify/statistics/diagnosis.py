@@ -23,7 +23,10 @@ _ROWS: tuple[tuple[tuple[bool | None, ...], SuspectCode, str], ...] = (
     (
         (True, False, None, None, None, None, None, None),
         "mask_positions",
-        "attention mask, KV commit or positions; rare enough to miss the batched sample",
+        (
+            "the prefix cache that earlier requests left (batches with more tokens are right), or "
+            "attention mask, KV commit or positions, rare enough to miss the batched sample"
+        ),
     ),
     (
         (False, True, None, None, None, None, None, None),
@@ -66,22 +69,88 @@ _ROWS: tuple[tuple[tuple[bool | None, ...], SuspectCode, str], ...] = (
 )
 
 
-def suspects(evidences: Sequence[Evidence], claims: Sequence[Claim]) -> list[Suspect]:
-    """Return a ranked list; empty where nothing is violated."""
-    failed = {
-        e.stage
-        for e, c in zip(evidences, claims, strict=True)
-        if c.verdict == "violated" and not c.known_gap
-    }
+def suspects(
+    evidences: Sequence[Evidence], claims: Sequence[Claim], odd: frozenset[str] = frozenset()
+) -> list[Suspect]:
+    """Return a ranked list, the likeliest cause first; empty where nothing is violated.
+
+    A cause explains everything after it: wrong state makes sampled output and every parameter look
+    wrong as well, and wrong sampling makes filters look wrong. So the earliest failure leads, and
+    what it explains is left out. `odd` are the kinds of integrity findings.
+    """
+    pairs = list(zip(evidences, claims, strict=True))
+    violated = [(e, c) for e, c in pairs if c.verdict == "violated" and not c.known_gap]
+    failed = {e.stage for e, _ in violated}
+    found = _ends(odd)
     if not failed:
+        return found
+    found += _unasked(failed)
+    found += _shared(violated)
+    signs = _signatures(evidences, failed)
+    if failed & _STATE:
+        only = [] if failed & {"G1", "GC", "K1"} else _other_stages(failed)
+        return [*found, *only, *_patterns(failed), *(s for s in signs if s.code in _OF_STATE)]
+    if failed & {"S1", "frozen"}:
+        # Where greedy output holds, mask and cache are right.
+        named = [s for s in signs if s.code not in _OF_STATE or s.code == "deep_context"]
+        return [*found, *named, *_patterns(failed)]
+    if "K1" in failed:
+        held = any(e.stage == "S1" and c.verdict == "holds" for e, c in pairs)
+        found += [_TOP_K] if held or "S1" not in {e.stage for e in evidences} else []
+    return [*found, *_other_stages(failed), *_patterns(failed)]
+
+
+_STATE = frozenset({"G1", "GC", "long", "turn", "soak", "mixed"})
+_OF_STATE = frozenset({"mask_bonus", "stale_root", "deep_context"})
+_TOP_K = Suspect(
+    code="stage", text="top_k is not applied in the verify path: greedy and unfiltered output hold"
+)
+
+
+def _ends(odd: frozenset[str]) -> list[Suspect]:
+    """Name what a broken form says by itself."""
+    texts = {
+        "stop": "stop tokens inside an accepted block are noticed late or not at all",
+        "length": "the last block is not cut at max_new_tokens",
+        "text": "the text loses characters between tokens and answer (detokenizer)",
+    }
+    return [Suspect(code="stage", text=text) for kind, text in texts.items() if kind in odd]
+
+
+def _unasked(failed: set[str]) -> list[Suspect]:
+    """Tell a token that no row chose from a bias that rows do not see.
+
+    A bias of 200 nat forces its token in every row, whatever mask and cache do. If both the bias
+    and unbiased greedy output fail, the emitted token did not come from a row of the target.
+    """
+    if "bias" not in failed:
         return []
-    found = [*_signatures(evidences, failed), *_other_stages(failed)]
+    if failed & _STATE:
+        text = (
+            "a token is emitted that no row of the target chose: a draft accepted unchecked, or "
+            "emitted in the place of the bonus (a bias of 200 nat does not stop it)"
+        )
+        return [Suspect(code="unchecked", text=text)]
+    return [Suspect(code="stage", text="logit_bias is not applied to every verify row")]
+
+
+def _shared(violated: Sequence[tuple[Evidence, Claim]]) -> list[Suspect]:
+    """Name coins that requests share, where greedy verification does not explain equal draws."""
+    shown = any(e.stage == "coins" or c.test == "shared coins" for e, c in violated)
+    marginal = any(e.stage == "S1" and c.test not in ("", "shared coins") for e, c in violated)
+    greedy = {e.stage for e, _ in violated} & _STATE
+    if not shown or marginal or greedy:
+        return []
+    return [Suspect(code="stage", text="coins are shared between requests of a batch")]
+
+
+def _patterns(failed: set[str]) -> list[Suspect]:
+    """Return the first row of the table that fits."""
     for pattern, code, text in _ROWS:
         pairs = zip(_STAGES, pattern, strict=True)
         if all(want is None or (stage in failed) == want for stage, want in pairs):
-            found.append(Suspect(code=code, text=text))
-            break
-    return found
+            return [Suspect(code=code, text=text)]
+    return []
 
 
 def _signatures(evidences: Sequence[Evidence], failed: set[str]) -> list[Suspect]:
@@ -133,9 +202,7 @@ def _other_stages(failed: set[str]) -> list[Suspect]:
         "long": "long contexts: page borders, sliding window or position range",
         "mixed": "batches that mix greedy and sampled requests",
         "soak": "late onset: the same audit passed at the start and failed at the end",
-        "coins": "coins are shared between requests of a batch",
         "stop": "stop tokens or length limits in the verify path",
-        "bias": "logit_bias is not applied to every verify row",
         "top_p": "top_p is not applied in the verify path",
         "min_p": "min_p is not applied in the verify path",
         "both": "top_k and top_p are composed in another order in the verify path",

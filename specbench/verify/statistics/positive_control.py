@@ -6,17 +6,22 @@ are replayed with a known fault injected, and the same statistics must find it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from specbench.verify.statistics import exchange
 from specbench.verify.statistics.eprocess import wealth
+from specbench.verify.statistics.exchange import Stratum
 from specbench.verify.statistics.logprob_gap import Margins, audit
 from specbench.verify.statistics.scores import favourite, log_likelihood, tail
 from specbench.verify.statistics.shaping import Filters, shape
-from specbench.verify.statistics.tokens import Ints, ScoredTokens
+from specbench.verify.statistics.tokens import Floats, Ints, ScoredTokens
 
 REJECT = 1e-3
+# Below this sum of weights the draws are too few for a control to mean anything.
+LEAST_WEIGHT = 300.0
 
 
 def blind_spots(
@@ -38,6 +43,44 @@ def blind_spots(
         if not _sees_uniform(sampled, vocab, rng):
             failures.append("neither tail nor e-process see 1 % uniform tokens in sampled output")
     return failures
+
+
+def blind_spots_of_draws(contexts: Sequence[Stratum], seed: int) -> list[str]:
+    """Return what the tests of draws fail to see on this very data.
+
+    Half of the verified draws are replaced by the most frequent token, then all of them by draws
+    at half the temperature.
+    """
+    if sum(one.weight for one in contexts) < LEAST_WEIGHT:
+        return []
+    rng = np.random.default_rng(seed)
+    out = []
+    p = exchange.favourite([_greedy_half(one, rng) for one in contexts], 0.0).p
+    if p is None or p >= REJECT:
+        out.append("the tests of draws miss 50 % greedy tokens")
+    p = exchange.tilt([_colder(one, rng) for one in contexts], 0.0).p
+    if p is None or p >= REJECT:
+        out.append("the tests of draws miss a halved temperature")
+    return out
+
+
+def _greedy_half(one: Stratum, rng: np.random.Generator) -> Stratum:
+    kept = rng.binomial(one.verified.astype(int), 0.5).astype(float)
+    kept[0] += one.n_verified - kept.sum()
+    return _with_verified(one, kept)
+
+
+def _colder(one: Stratum, rng: np.random.Generator) -> Stratum:
+    weights = (one.pooled / one.n) ** 2
+    drawn = rng.multinomial(int(one.n_verified), weights / weights.sum()).astype(float)
+    return _with_verified(one, drawn)
+
+
+def _with_verified(one: Stratum, verified: Floats) -> Stratum:
+    pooled = one.pooled - one.verified + verified
+    seen = pooled > 0
+    tokens = tuple(t for t, kept in zip(one.tokens, seen.tolist(), strict=True) if kept)
+    return Stratum(tokens, verified[seen], pooled[seen])
 
 
 def with_uniform_tokens(

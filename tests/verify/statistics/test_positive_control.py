@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
+from specbench.verify.statistics import exchange
 from specbench.verify.statistics.logprob_gap import Margins
-from specbench.verify.statistics.positive_control import blind_spots
+from specbench.verify.statistics.positive_control import blind_spots, blind_spots_of_draws
 from tests.verify.statistics.synthetic import VOCAB, emit
 
 
@@ -43,3 +44,15 @@ def test_data_without_any_entropy_is_reported_as_blind() -> None:
     )
 
     assert len(blind_spots(certain, frozen, VOCAB, 0, Margins())) >= 2
+
+
+def test_draws_that_cannot_see_a_fault_are_a_blind_spot_and_open_ones_are_none() -> None:
+    rng = np.random.default_rng(0)
+    open_ones = [rng.choice(6, 200, p=[0.4, 0.2, 0.15, 0.1, 0.1, 0.05]).tolist() for _ in range(20)]
+    settled = [[0] * 200 for _ in range(20)]
+
+    seen = blind_spots_of_draws(exchange.strata(open_ones[::2], open_ones[1::2]), 0)
+    blind = blind_spots_of_draws(exchange.strata(settled[::2], settled[1::2]), 0)
+
+    assert seen == []
+    assert len(blind) == 2
