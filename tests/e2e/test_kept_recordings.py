@@ -49,7 +49,10 @@ def test_its_table_has_the_columns_of_today(recording: Recording) -> None:
 def test_its_arms_compare(recording: Recording) -> None:
     found = compare(recording.trials, recording.requests, recording.blocks, "ar", "ddtree")
 
-    assert found.cells[0].this_workload.ratio == pytest.approx(541 / 311, rel=0.01)
+    # Of the rates in the steady window: with four requests the rows' own tok_s (541 and 311) are
+    # made by the tail.
+    assert found.cells[0].this_workload.ratio == pytest.approx(1.43, rel=0.01)
+    assert "few_requests" in found.cells[0].flags or found.cells[0].doubts
 
 
 @pytest.mark.process

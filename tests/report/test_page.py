@@ -11,6 +11,8 @@ from specbench.report.writing import ReportFiles, write_report
 from tests.report.browser import Browser, chromium
 from tests.report.synthetic import clean, grid, interleaved, verdict
 
+pytestmark = pytest.mark.process
+
 needs_browser = pytest.mark.skipif(
     chromium() is None and not os.environ.get("CI"),
     reason="no chromium here (apt-get install chromium); it is required under CI",
@@ -188,7 +190,6 @@ def test_the_markdown_report_escapes_what_servers_say(files: ReportFiles) -> Non
     assert "\n## no" not in text
 
 
-@pytest.mark.process
 def test_every_picture_is_written_in_both_themes_as_svg_and_png(files: ReportFiles) -> None:
     names = {path.name for path in (files.folder / "plots").iterdir()}
     light = {name for name in names if "-light." in name}
