@@ -127,7 +127,11 @@ def _not_tested(conclusion: Conclusion) -> list[str]:
         )
     if not session.stop_ids:
         out.append("stop tokens: no request ended by itself")
-    return [*out, "grammar-constrained decoding, LoRA, multimodal inputs, disaggregated prefill"]
+    never = (
+        "grammar-constrained decoding, chat shapes (reasoning, tool calls, stop strings), LoRA, "
+        "multimodal inputs, disaggregated prefill"
+    )
+    return [*out, never]
 
 
 def _needed(

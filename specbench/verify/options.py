@@ -16,6 +16,8 @@ S1 = Filters()
 HOT = Filters(temperature=2.5, top_k=8)
 WARM = Filters(temperature=0.6, top_k=20)
 NUCLEUS = Filters(top_p=0.8)
+# A nucleus that is taken before the temperature scales is right alone, and wrong together with it.
+JOINT = Filters(temperature=0.6, top_p=0.7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +192,7 @@ BUDGETS: dict[BudgetName, Budget] = {
         margins=SampledMargins(t_eff_pct=5.0, excess_greedy_pct=4.0, garbage_pct=0.1),
         soft_pct=0.1,
         coverage=CoverageRule(),
-        sampled=((S1, 18_000), (HOT, 12_000), (WARM, 8_000), (NUCLEUS, 8_000)),
+        sampled=((S1, 18_000), (HOT, 12_000), (WARM, 8_000), (NUCLEUS, 8_000), (JOINT, 2_500)),
         alone=24,
         batched=64,
         kernel=48,
@@ -213,7 +215,7 @@ BUDGETS: dict[BudgetName, Budget] = {
         margins=SampledMargins(t_eff_pct=2.5, excess_greedy_pct=2.0, garbage_pct=0.03),
         soft_pct=0.05,
         coverage=CoverageRule(rounds=800, rounds_per_depth=50),
-        sampled=((S1, 80_000), (HOT, 48_000), (WARM, 30_000), (NUCLEUS, 32_000)),
+        sampled=((S1, 80_000), (HOT, 48_000), (WARM, 30_000), (NUCLEUS, 32_000), (JOINT, 10_000)),
         alone=48,
         batched=160,
         kernel=128,
