@@ -26,6 +26,7 @@ from specbench.verify.statistics.verdict import (
     overall,
     resolution,
     tokens_needed,
+    without_excuses,
 )
 from specbench.version import __version__
 
@@ -55,7 +56,7 @@ def conclude(conclusion: Conclusion, seconds: float) -> VerdictDocument:
     share, bar = rates.share(evidences), rates.bar(evidences)
     integrity = session.integrity()
     judged = [judge(evidence, share, bar, rates) for evidence in evidences]
-    claims = contradicted(judged, integrity, session.client.spent.generated)
+    claims = contradicted(without_excuses(judged), integrity, session.client.spent.generated)
     essential = [*conclusion.essential, *_missing(evidences)]
     verdict, reason = overall(claims, essential)
     seen = resolution(evidences)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
+import msgspec
+
 from specbench.model.verdict import Claim, Ground, VerdictName
 from specbench.stats.counts import poisson_upper
 from specbench.verify.statistics.evidence import Effect, Evidence
@@ -89,6 +91,18 @@ def overall(claims: Sequence[Claim], essential: Sequence[str]) -> tuple[VerdictN
     if not counted:
         return "inconclusive", "nothing was tested"
     return "holds", ""
+
+
+def without_excuses(claims: Sequence[Claim]) -> list[Claim]:
+    """Take documented gaps back where something else is violated that none explains.
+
+    What breaks the one may break the other as well: then the gap is no explanation.
+    """
+    unexplained = any(c.verdict == "violated" and not c.known_gap for c in claims)
+    return [
+        msgspec.structs.replace(c, known_gap="") if unexplained and c.verdict == "violated" else c
+        for c in claims
+    ]
 
 
 def resolution(evidences: Sequence[Evidence]) -> dict[str, float | None]:
