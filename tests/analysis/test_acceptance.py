@@ -50,7 +50,7 @@ def test_acceptance_by_output_position_uses_chunks_that_are_steps() -> None:
 
 def test_coalesced_chunks_are_no_steps() -> None:
     table = requests()
-    table["chunk_tokens"] = [[1, 20], [1, 20], None]
+    table["chunk_tokens"] = pd.Series([[1, 20], [1, 20], None], dtype=object)
 
     assert profile(table).by_output_position == ()
 

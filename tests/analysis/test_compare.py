@@ -1,3 +1,5 @@
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -133,6 +135,7 @@ def test_the_crossover_is_found_between_measured_concurrencies() -> None:
     (turn,) = compare(*recording(plain, tree), "ar", "ddtree").crossovers
 
     assert turn.at == pytest.approx(3 ** (1 / 0.4), rel=0.1)
+    assert turn.at is not None
     assert turn.low is not None
     assert turn.high is not None
     assert turn.low < turn.at < turn.high
@@ -192,7 +195,7 @@ def test_an_untested_arm_is_ranked_and_marked() -> None:
 
 
 def test_one_launch_and_one_trial_claim_no_more_than_they_can() -> None:
-    once = {"launches": 1, "trials": 1}
+    once: dict[str, Any] = {"launches": 1, "trials": 1}
     tables = recording(Side("ar", **once), Side("dflash", accept_len=1.02, **once))
 
     answer = compare(*tables, "ar", "dflash")

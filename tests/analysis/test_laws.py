@@ -16,7 +16,8 @@ from benchmarks.laws.rows import Faults
 
 def walked(work: np.ndarray, slots: int, step_ms: Callable[[int], float]) -> np.ndarray:
     """End times of one trial, event by event: each active request advances by a step a step."""
-    waiting, left, ends, now = list(range(len(work))), {}, np.zeros(len(work)), 0.0
+    left: dict[int, float] = {}
+    waiting, ends, now = list(range(len(work))), np.zeros(len(work)), 0.0
     while waiting or left:
         while waiting and len(left) < slots:
             i = waiting.pop(0)
@@ -151,7 +152,7 @@ def test_without_noise_the_tables_hold_the_gain_exactly_in_every_figure() -> Non
     seen = simulate(Design(temperature=(0.0,)), law, np.random.default_rng(10))
 
     speeds = seen.trials.groupby("algorithm")[["tok_s", "tok_s_window", "tok_s_user"]].mean()
-    assert (speeds.loc["tree"] / speeds.loc["chain"]).tolist() == pytest.approx([1.05] * 3)
+    assert list(speeds.loc["tree"] / speeds.loc["chain"]) == pytest.approx([1.05] * 3)
     assert set(seen.these.values()) == {np.log1p(0.05)}
 
 

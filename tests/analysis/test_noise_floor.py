@@ -89,7 +89,8 @@ def test_experience_is_pooled_by_its_degrees_of_freedom() -> None:
 
 def test_failed_trials_are_no_noise() -> None:
     trials, requests, _ = recording(Side("ar", launches=3))
-    trials.loc[0, ["status", "tok_s"]] = ["failed", 1.0]
+    trials.loc[0, "status"] = "failed"
+    trials.loc[0, "tok_s"] = 1.0
 
     (floor,) = noise_floor(trials, requests)
 

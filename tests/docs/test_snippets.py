@@ -83,7 +83,9 @@ def test_the_tour_notebook_runs_from_top_to_bottom(
 ) -> None:
     monkeypatch.setenv("SPECBENCH_ROOT", str(ROOT))
     monkeypatch.setenv("SPECBENCH_RESULTS", str(toured / "results" / "tour"))
-    notebook = nbformat.read(ROOT / "notebooks" / "tour.ipynb", as_version=4)
+    notebook = nbformat.read(  # type: ignore[no-untyped-call]  # the library has no types
+        ROOT / "notebooks" / "tour.ipynb", as_version=4
+    )
 
     NotebookClient(notebook, timeout=240, resources={"metadata": {"path": str(toured)}}).execute()
 

@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from specbench.engine import lm
 from specbench.engine.decoder import Decoder
 from specbench.engine.features import MEMORY
 from specbench.engine.lm import LanguageModel, load_language
@@ -88,7 +87,7 @@ def test_a_damaged_cache_file_is_trained_again(
     file = tmp_path / "specbench" / "engine" / f"{language.fingerprint}.npz"
     file.parent.mkdir(parents=True)
     file.write_bytes(b"PK\x03\x04 not an archive")
-    monkeypatch.setattr(lm.training, "train", lambda _corpus: language.weights)
+    monkeypatch.setattr("specbench.engine.training.train", lambda _corpus: language.weights)
 
     again = load_language.__wrapped__()
 

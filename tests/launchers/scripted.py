@@ -4,8 +4,9 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 
 from specbench.errors import HostError
+from specbench.remote.lines import FollowedLines
 from specbench.remote.local import LocalShell
-from specbench.remote.shell import Completed, Lines
+from specbench.remote.shell import Completed
 
 Answer = tuple[int, str, str]
 
@@ -39,7 +40,7 @@ class ScriptedShell(LocalShell):
         return super().run(argv, timeout_s=timeout_s, input=input, env=env)
 
     @contextlib.contextmanager
-    def follow(self, argv: Sequence[str]) -> Iterator[Lines]:
+    def follow(self, argv: Sequence[str]) -> Iterator[FollowedLines]:
         with super().follow(argv) as lines:
             yield lines
 

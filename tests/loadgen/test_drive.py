@@ -244,7 +244,7 @@ def test_closing_the_generator_leaves_aborted_rows_and_no_process(tmp_path: Path
         events = drive(load, tmp_path / "rows")
         first = next(events)
 
-        events.close()  # type: ignore[attr-defined]
+        events.close()
 
     assert isinstance(first, DriveProgress)
     assert first.in_flight == 3

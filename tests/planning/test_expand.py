@@ -11,7 +11,7 @@ from specbench import planning
 from specbench.config import parse_matrix
 from specbench.errors import InputError
 from specbench.model.load import Closed, Open
-from specbench.model.matrix import Cell, Matrix
+from specbench.model.matrix import Cell, Level, Matrix
 from specbench.model.plan import LaunchSpec
 from specbench.planning.design import Design
 from tests.planning.matrices import BASE, few, matrices, matrix_of
@@ -184,7 +184,12 @@ def test_a_control_that_was_excluded_is_added_again() -> None:
 
 
 def test_a_control_with_factors_of_its_own_keeps_its_levels() -> None:
-    factors = {"algorithm": ("ar", "ddtree"), "budget": (7, 16), "topk": (4,), "tp": (1,)}
+    factors: dict[str, tuple[Level, ...]] = {
+        "algorithm": ("ar", "ddtree"),
+        "budget": (7, 16),
+        "topk": (4,),
+        "tp": (1,),
+    }
 
     cells = planning.expand(matrix_of(factors, control="dflash"))
 
@@ -236,7 +241,12 @@ def test_only_refuses_what_it_cannot_follow(text: str) -> None:
 
 
 def test_the_workload_of_a_cell_takes_its_request_levels() -> None:
-    factors = {"algorithm": ("ar",), "max_tokens": (9,), "top_p": (0.5,), "concurrency": (16,)}
+    factors: dict[str, tuple[Level, ...]] = {
+        "algorithm": ("ar",),
+        "max_tokens": (9,),
+        "top_p": (0.5,),
+        "concurrency": (16,),
+    }
     matrix = matrix_of(factors)
     cell = planning.expand(matrix)[0]
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from specbench import planning
 from specbench.errors import InputError
 from specbench.model.host import Host
-from specbench.model.matrix import Matrix, Replicates
+from specbench.model.matrix import Level, Matrix, Replicates
 from specbench.model.plan import Plan
 from tests.planning.matrices import few, matrices, matrix_of
 
@@ -103,7 +103,7 @@ def test_the_seed_of_the_matrix_shuffles() -> None:
 
 
 def test_arms_alternate_when_launches_are_replicated() -> None:
-    factors = {"algorithm": ("dflash", "ar", "ngram"), "budget": (7,)}
+    factors: dict[str, tuple[Level, ...]] = {"algorithm": ("dflash", "ar", "ngram"), "budget": (7,)}
 
     plan = planned(matrix_of(factors, replicates=Replicates(launches=4)))
 
@@ -204,7 +204,11 @@ def test_every_trial_carries_what_its_cell_asks(matrix: Matrix) -> None:
 
 
 def test_ids_are_those_of_earlier_recordings_so_that_they_resume() -> None:
-    factors = {"algorithm": ("ar", "dflash"), "temperature": (0.0,), "concurrency": (4,)}
+    factors: dict[str, tuple[Level, ...]] = {
+        "algorithm": ("ar", "dflash"),
+        "temperature": (0.0,),
+        "concurrency": (4,),
+    }
 
     plan = planned(matrix_of(factors))
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 
 from specbench.model.load import Accuracy, DriveReport, RequestRecord
-from specbench.model.matrix import Cell
+from specbench.model.matrix import Cell, Level
 from specbench.model.plan import Trial
 from specbench.recording import Manifest, SealedTrial, Writer
 
@@ -21,7 +21,11 @@ def manifest(name: str = "quick") -> Manifest:
 
 
 def trial(number: int, algorithm: str = "dflash", temperature: float = 0.0) -> Trial:
-    levels = {"algorithm": algorithm, "temperature": temperature, "concurrency": 4}
+    levels: dict[str, Level] = {
+        "algorithm": algorithm,
+        "temperature": temperature,
+        "concurrency": 4,
+    }
     return Trial(
         trial_id=f"t{number:03d}",
         cell=Cell(cell_id=f"c{number:03d}", levels=levels),

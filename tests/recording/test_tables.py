@@ -47,7 +47,7 @@ def test_requests_carry_their_trial(recording: Recording) -> None:
 
 def test_parquet_gives_back_what_was_written(recording: Recording, tmp_path: Path) -> None:
     table = recording.trials.copy()
-    table["mixed"] = ["none", 4]
+    table["mixed"] = pd.Series(["none", 4], dtype=object)
     path = tmp_path / "trials.parquet"
 
     write_parquet(table, path)

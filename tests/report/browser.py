@@ -112,3 +112,5 @@ class Browser:
                 self.requests.append(params["request"]["url"])
             case "Runtime.consoleAPICalled" | "Runtime.exceptionThrown" | "Log.entryAdded":
                 self.console.append(json.dumps(params))
+            case _:
+                pass

@@ -128,7 +128,7 @@ def requests_of(trials: pd.DataFrame, *, prompts: int = 8, seed: int = 11) -> pd
     for row in trials.to_dict("records"):
         base = {"trial_id": row["trial_id"], "cell_id": row["cell_id"]}
         rows += [
-            base | _request(row, number, float(rng.normal(0, 0.05)))
+            base | _request({str(k): v for k, v in row.items()}, number, float(rng.normal(0, 0.05)))
             for number in range(-1, prompts)
         ]
     table = pd.DataFrame(rows, columns=pd.Index(REQUEST_COLUMNS))

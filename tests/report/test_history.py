@@ -1,5 +1,6 @@
 """A change of level over weeks is found where there is one, and not invented elsewhere."""
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -60,4 +61,4 @@ def test_the_plot_shows_one_point_a_launch() -> None:
 
     axes = history(weeks, cell_id=str(weeks[0].trials["cell_id"].iloc[0]))
 
-    assert len(axes.lines[0].get_xdata()) == 6
+    assert np.size(axes.lines[0].get_xdata()) == 6

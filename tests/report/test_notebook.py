@@ -45,7 +45,7 @@ def test_panels_show_the_chosen_levels_and_leave_legend_and_caption_to_the_calle
     labels = {str(line.get_label()) for line in mine.get_lines()}
     assert {"ar", "dflash", "ddtree"} <= labels
     assert mine.get_legend() is None
-    assert mine.figure.get_supxlabel() == ""  # type: ignore[union-attr]  # a figure, not a part
+    assert mine.figure.get_supxlabel() == ""
 
 
 def test_a_comparison_shows_each_cell_with_its_interval() -> None:

@@ -206,7 +206,13 @@ def test_a_power_cut_is_noticed_when_the_host_is_back(
             list(service.until_ready())
             machine.power_off()
             machine.boot()
-            wait_for(lambda: found or found.extend(filter(None, [service.check()])) or found, 60.0)
+
+            def looked() -> list[LoadFailure]:
+                death = service.check()
+                found.extend([death] if death and not found else [])
+                return found
+
+            wait_for(looked, 60.0)
         return found
 
     found = measured()

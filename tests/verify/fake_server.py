@@ -60,7 +60,7 @@ class FakeServer:
         # Verify (0) and prefill (1) are two kernels: the same target up to noise of their own.
         self.log_p = [self._kernel(rng) for _ in range(2)]
 
-    def running(self) -> int:
+    def running(self) -> int | None:
         seen, self.now = self.busy + self.now, 0
         return seen
 

@@ -3,6 +3,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ META = {
 }
 WHOLE = {"text": "abcd", "output_ids": [1, 2, 3, 4], "meta_info": META}
 
-Reply = Callable[[BaseHTTPRequestHandler, dict], tuple[int, bytes]]
+Reply = Callable[[BaseHTTPRequestHandler, dict[str, Any]], tuple[int, bytes]]
 
 
 @contextmanager
@@ -77,7 +78,7 @@ def test_a_whole_answer_is_read_with_its_counters() -> None:
 
 @pytest.mark.parametrize("incremental", [False, True])
 def test_a_stream_gives_the_sizes_of_its_chunks(incremental: bool) -> None:
-    def stream(_handler: object, _body: dict) -> tuple[int, bytes]:
+    def stream(_handler: object, _body: dict[str, Any]) -> tuple[int, bytes]:
         lines = []
         for start, end in ((0, 1), (1, 3), (3, 4)):
             shown = slice(start if incremental else 0, end)
@@ -100,9 +101,9 @@ def test_a_stream_gives_the_sizes_of_its_chunks(incremental: bool) -> None:
 def test_every_sampling_field_is_sent_and_the_key_in_the_header_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    seen: dict = {}
+    seen: dict[str, Any] = {}
 
-    def note(handler: BaseHTTPRequestHandler, body: dict) -> tuple[int, bytes]:
+    def note(handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> tuple[int, bytes]:
         seen.update(body=body, key=handler.headers.get("authorization"))
         return 200, json.dumps(WHOLE).encode()
 
@@ -144,7 +145,7 @@ def test_nobody_at_the_url_is_a_host_error() -> None:
 @pytest.mark.parametrize("url", ["localhost:30000", "not a url", "ftp://x"])
 def test_what_is_not_a_url_is_the_users_mistake(url: str) -> None:
     with pytest.raises((InputError, HostError)):
-        Client(url).get("/server_info")
+        Client(url).identify()
 
 
 @pytest.mark.parametrize(
@@ -172,7 +173,10 @@ def test_a_refusal_is_told_from_a_death() -> None:
 
 
 def test_an_aborted_request_is_not_taken_for_an_answer() -> None:
-    aborted = {**WHOLE, "meta_info": {**META, "finish_reason": {"type": "abort", "message": "kv"}}}
+    aborted: dict[str, Any] = {
+        **WHOLE,
+        "meta_info": {**META, "finish_reason": {"type": "abort", "message": "kv"}},
+    }
 
     with client_of(answer(aborted)) as client, pytest.raises(ServiceError, match="aborted"):
         client.generate(ASK)

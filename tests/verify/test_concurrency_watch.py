@@ -32,8 +32,8 @@ def test_most_looks_must_exceed_what_was_asked_before_others_are_suspected(
 
 def test_a_server_that_does_not_say_is_not_judged() -> None:
     class Silent(FakeServer):
-        def get(self, path: str) -> object:
-            return None if path == "/v1/loads" else super().get(path)
+        def running(self) -> int | None:
+            return None
 
     watch = Watch()
 
@@ -45,7 +45,7 @@ def test_a_server_that_does_not_say_is_not_judged() -> None:
 
 def test_a_server_that_dies_meanwhile_ends_the_watch_without_an_error_of_its_own() -> None:
     class Dying(FakeServer):
-        def get(self, path: str) -> object:
+        def running(self) -> int | None:
             raise ServiceError("gone")
 
     watch = Watch()

@@ -1,6 +1,7 @@
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,7 +36,7 @@ class Servers(FakeLab):
         super().__init__()
         self.specs: list[LaunchSpec] = []
         self.cause = cause
-        self.fails_to_load = self.note  # type: ignore[assignment]  # sees every launch
+        self.fails_to_load = self.note  # sees every launch
         self.records = self.serve
 
     def note(self, spec: LaunchSpec) -> None:
@@ -49,9 +50,9 @@ class Servers(FakeLab):
         return records
 
 
-def options(tmp_path: Path, **changes: str) -> IsolateOptions:
+def options(tmp_path: Path, **changes: Any) -> IsolateOptions:
     (tmp_path / "m.yaml").write_text(MATRIX)
-    given = {"good": GOOD, "bad": BAD, "probe": "accept_len < 2"} | changes
+    given: dict[str, Any] = {"good": GOOD, "bad": BAD, "probe": "accept_len < 2"} | changes
     return IsolateOptions(matrix=tmp_path / "m.yaml", results=tmp_path / "R", **given)
 
 

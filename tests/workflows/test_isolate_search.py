@@ -97,6 +97,8 @@ def test_the_plan_and_its_cost_come_before_the_first_launch(tmp_path: Path) -> N
 
     assert isinstance(first, Planned)
     assert first.launches == pytest.approx(1 + first.forecast.mean_launches)
+    assert first.minutes is not None
+    assert first.forecast.mean_minutes is not None
     assert first.minutes > first.forecast.mean_minutes
 
 

@@ -4,15 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from specbench.backends.backend import BatchLine, Notice, Ready
 from specbench.backends.logs import split_lines
-from specbench.backends.sglang.logs import (
-    BatchLine,
-    LoadTracker,
-    Notice,
-    Ready,
-    message_of,
-    read_line,
-)
+from specbench.backends.sglang.logs import LoadTracker, message_of, read_line
 from specbench.model.service import LoadProgress
 
 STAMP = "[2026-03-01 10:00:00] "

@@ -102,7 +102,7 @@ def launched(log_path: Path, *flags: str, port: int = 0, **env: str) -> Iterator
 
 
 @contextlib.contextmanager
-def serving(log_path: Path, *flags: str, **env: str) -> Iterator[Engine]:
+def serving(log_path: Path, *flags: str, **env: Any) -> Iterator[Engine]:
     """Start an engine and wait until it is ready."""
     with launched(log_path, *flags, **env) as engine:
         engine.port = int(engine.until(r"Uvicorn running on http://[^:]+:(\d+)").group(1))

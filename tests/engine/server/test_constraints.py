@@ -18,7 +18,7 @@ def resolved(*flags: str) -> tuple[dict[str, Any], list[str]]:
 
 def widths(args: dict[str, Any]) -> tuple[Any, Any, Any]:
     keys = ("num_steps", "eagle_topk", "num_draft_tokens")
-    return tuple(args[f"speculative_{key}"] for key in keys)  # type: ignore[return-value]  # three
+    return tuple(args[f"speculative_{key}"] for key in keys)
 
 
 @pytest.mark.parametrize(

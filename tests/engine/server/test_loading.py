@@ -70,7 +70,7 @@ def test_the_milestones_come_in_sglangs_order(serve: Start) -> None:
 def test_a_poller_sees_closed_then_starting_then_ready(launch: Start) -> None:
     port = free_port()
     with launch("--load-seconds", "0.5", "--phase-seconds", "warmup=1", port=port) as engine:
-        seen = []
+        seen: list[tuple[int | None, int | None]] = []
         while not seen or seen[-1] != (200, 200):
             state = (status_of(port, "/model_info"), status_of(port, "/health"))
             seen += [state] if not seen or state != seen[-1] else []

@@ -15,7 +15,7 @@ def longest_known(known: set[tuple[int, ...]], run: list[int]) -> int:
 @given(runs, st.lists(st.integers(0, 2), max_size=8))
 def test_match_is_the_longest_known_prefix(inserted: list[list[int]], probe: list[int]) -> None:
     cache: PrefixCache[list[int]] = PrefixCache()
-    known = {()}
+    known: set[tuple[int, ...]] = {()}
     for run in inserted:
         cache.insert(run, run)
         known |= {tuple(run[:n]) for n in range(len(run) + 1)}

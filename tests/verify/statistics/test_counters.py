@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -35,7 +36,7 @@ def test_honest_counters_agree() -> None:
         ({"correct": 40, "histogram": ()}, "fewer tokens"),
     ],
 )
-def test_each_broken_identity_is_named(change: dict, word: str) -> None:
+def test_each_broken_identity_is_named(change: dict[str, Any], word: str) -> None:
     found = disagreements([HONEST, replace(HONEST, **change)])
 
     assert any(word in text and "1 of 2 requests" in text for text in found)

@@ -9,7 +9,8 @@ from specbench.verify.statistics.evidence import Effect
 from specbench.verify.statistics.sampled import SampledMargins, examine
 from specbench.verify.statistics.shaping import Filters
 from specbench.verify.statistics.sizes import decisive
-from tests.verify.statistics.synthetic import Draw, Floats, emit
+from specbench.verify.statistics.tokens import Floats
+from tests.verify.statistics.synthetic import Draw, emit
 
 MARGINS = SampledMargins(t_eff_pct=10.0, excess_greedy_pct=5.0, garbage_pct=0.3)
 
