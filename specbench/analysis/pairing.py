@@ -17,6 +17,8 @@ from specbench.stats.components import pooled_square
 from specbench.stats.effect import Variance
 from specbench.stats.launches import Pairs
 
+ALWAYS_LATER = 0.5
+
 
 class Paired(msgspec.Struct, frozen=True, kw_only=True):
     """A cell's trials in pairs: `a[j]` and `b[j]` are of the same round of launches `launch[j]`.
@@ -92,15 +94,21 @@ def _rounds(side: pd.DataFrame) -> dict[int, str]:
 
 
 def leak(paired: Paired, starts: Mapping[str, Any]) -> float | None:
-    """Mean place of b's launches in the run less that of a's, from -1 to 1; None if unknown."""
+    """Mean place of b's launches in the run less that of a's, from -1 to 1; None if unknown.
+
+    Where one arm came later in every one of several rounds it is half at the least: what slows a
+    machine within each round, and is over by the next, would fall on that arm alone.
+    """
     blocks = [block for pair in paired.blocks for block in pair]
     if any(block not in starts for block in blocks):
         return None
     if len({starts[block] for block in blocks}) < len(set(blocks)):
         return None
     order = {block: place for place, block in enumerate(sorted(blocks, key=starts.__getitem__))}
-    gap = np.mean([order[b] - order[a] for a, b in paired.blocks])
-    return float(gap) / max(1, len(blocks) - 1)
+    gaps = np.array([order[b] - order[a] for a, b in paired.blocks])
+    place = float(gaps.mean()) / max(1, len(blocks) - 1)
+    always = len(gaps) > 1 and abs(np.sign(gaps).sum()) == len(gaps)
+    return float(np.sign(place)) * max(abs(place), ALWAYS_LATER) if always else place
 
 
 def pairs_of(metric: Metric, totals: Totals, paired: Paired, values: Mapping[str, float]) -> Pairs:
