@@ -71,14 +71,19 @@ def _run_until_sealed(folder: Path, host: TestHost) -> list[str]:
     client = _run(folder)
     time.sleep(5)
     host.cut()
-    time.sleep(12)
+    # The other host must have something left to do when the client dies: it is killed at once.
+    _until_sealed(folder, 12)
     host.heal()
-    deadline = time.monotonic() + 300
-    while not sealed(folder / "results") and time.monotonic() < deadline:
-        time.sleep(0.1)
+    _until_sealed(folder, 300)
     client.kill()
     client.wait()
     return sealed(folder / "results")
+
+
+def _until_sealed(folder: Path, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not sealed(folder / "results") and time.monotonic() < deadline:
+        time.sleep(0.05)
 
 
 def test_a_reboot_in_the_middle_of_a_trial_fails_that_trial_alone(
