@@ -27,6 +27,7 @@ system-packages:
 	tests/install-system-packages.sh
 
 test: setup system-packages
+	$(BIN)/python -m tests.testhosts.lab
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not e2e and not ssh and not real"
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "ssh or (e2e and not slow)"
 	$(BIN)/python -m pytest -q -m "e2e and slow"

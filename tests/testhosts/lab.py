@@ -5,6 +5,7 @@ iproute2. The namespaces keep tests tidy; they are no security boundary.
 """
 
 import contextlib
+import functools
 import os
 import re
 import shutil
@@ -16,6 +17,7 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -36,6 +38,7 @@ Host {name}
 """
 
 
+@functools.cache
 def missing() -> str | None:
     """Say why test hosts cannot run here, or None where they can."""
     if os.uname().sysname != "Linux" or os.geteuid() != 0:
@@ -43,16 +46,25 @@ def missing() -> str | None:
     absent = [name for name in NEEDED if shutil.which(name) is None]
     if absent:
         return f"test hosts need {', '.join(absent)} (Debian: mmdebstrap iproute2 openssh-client)"
+    namespaces = ("--pid", "--fork", "--mount", "--uts", "--ipc", "--cgroup", "--net")
+    try:
+        _run("unshare", *namespaces, "mount", "-t", "tmpfs", "tmpfs", "/mnt")
+    except RuntimeError as error:
+        return f"test hosts need namespaces and mounts of their own, refused here: {error}"
     return None
 
 
 def require_test_hosts() -> None:
     """Skip the test where test hosts cannot run; fail it there under CI."""
-    reason = missing()
-    if reason and os.environ.get("CI") == "true":
+    if reason := missing():
+        give_up(reason)
+
+
+def give_up(reason: str) -> NoReturn:
+    """Skip a test whose rig cannot work on this machine; fail it under CI, where it has to."""
+    if os.environ.get("CI") == "true":
         pytest.fail(reason)
-    if reason:
-        pytest.skip(reason)
+    pytest.skip(reason)
 
 
 class TestHost:
@@ -272,3 +284,7 @@ def _run(*words: str, check: bool = True) -> str:
     if check and done.returncode:
         raise RuntimeError(f"{' '.join(words)}: {done.stderr.strip()}")
     return done.stdout
+
+
+if __name__ == "__main__" and (why := missing()):
+    sys.stderr.write(f"the tests marked ssh are skipped: {why}\n")

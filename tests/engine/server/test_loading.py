@@ -3,7 +3,6 @@
 import http.client
 import re
 import signal
-import time
 
 import pytest
 
@@ -176,8 +175,6 @@ def test_the_loser_of_a_port_still_says_that_it_is_ready(plain: Engine, launch: 
 
 def test_a_port_taken_by_something_else_fails_the_warm_up(launch: Start) -> None:
     with launch("--fault", "port-conflict", port=free_port()) as engine:
-        began = time.monotonic()
         assert engine.ended() == 137
-        assert time.monotonic() - began < 45
         assert "address already in use" in engine.log()
         assert "Initialization failed. warmup error:" in engine.log()
