@@ -7,6 +7,7 @@
     ├── ServiceError          3   a server failed; other cells go on
     │   └── LoadFailed        3   ... while it was loading
     ├── HostError             4   a host, SSH or the launcher is unreachable or misconfigured
+    │   └── DriveFailed       4   ... or a load broke off: in a run, one failed trial
     └── Interrupted           130 the user stopped it; the same command resumes
 
 A failed *request* is not an exception but a row with a reason; a *bug* is never caught.
@@ -115,6 +116,10 @@ class HostError(SpecbenchError):
     """A host, SSH or the launcher is unreachable or misconfigured."""
 
     exit_code = 4
+
+
+class DriveFailed(HostError):
+    """A load broke off: nothing answered, or a load worker died. The host itself may be sound."""
 
 
 class Interrupted(SpecbenchError):

@@ -2,6 +2,7 @@
 
 import os
 import selectors
+import signal
 import subprocess
 import sys
 import time
@@ -11,7 +12,7 @@ from typing import IO
 
 import msgspec
 
-from specbench.errors import HostError, InputError
+from specbench.errors import DriveFailed, HostError
 from specbench.loadgen.accuracy import report
 from specbench.loadgen.hotpath.client_stats import WorkerSummary
 from specbench.loadgen.hotpath.endpoint import resolve
@@ -43,8 +44,8 @@ def drive(
     `start_unix_ns` are for a drive from several hosts: this one's part, and the common start. Once
     `stopped` says so, what is in flight is aborted and the report is of what came until then.
 
-    Raises InputError for a load that cannot be driven, HostError when nothing can be reached, when
-    rows cannot be written, or when a worker dies.
+    Raises InputError for a load that cannot be driven, DriveFailed when nothing can be reached or a
+    worker dies, HostError when rows cannot be written.
     """
     check_load(load)
     endpoint = resolve(load.target, load.connect_timeout_s)
@@ -92,7 +93,7 @@ def _check_reached(summaries: Sequence[WorkerSummary], load: LoadSpec) -> None:
     requests = sum(each.requests for each in summaries)
     if requests and requests == sum(each.unreachable for each in summaries):
         first = next(each.first_failure for each in summaries if each.first_failure)
-        raise HostError(f"nothing ever answered: {first}", where=load.target.url)
+        raise DriveFailed(f"nothing ever answered: {first}", where=load.target.url)
 
 
 class _Workers:
@@ -114,14 +115,14 @@ class _Workers:
             self._tell(worker, msgspec.json.encode(spec))
 
     def ready(self) -> None:
-        """Wait until every worker has its connections. Raises HostError when none has any."""
+        """Wait until every worker has its connections. Raises DriveFailed when none has any."""
         while len(self._ready) < len(self._workers):
             self._listen(None)
         if not any(one.opened for one in self._ready):
             failure = next(
                 (message.failure for message in self._ready if message.failure), "no connection"
             )
-            raise HostError(f"cannot open a connection to the server: {failure}")
+            raise DriveFailed(f"cannot open a connection to the server: {failure}")
 
     def go(self, start_ns: int) -> None:
         """Let every worker start at the same instant."""
@@ -196,15 +197,15 @@ class _Workers:
             case WorkerSummary():
                 self.summaries.append(message)
             case Refused():
-                kind = InputError if message.is_input else HostError
-                raise kind(message.what, where=message.where, hint=message.hint)
+                raise message.error()
 
     def _check_end(self, worker: subprocess.Popen[bytes]) -> None:
         status = worker.wait()
         if status != 0 or len(self.summaries) < len(self._workers) - self._open():
-            raise HostError(
-                f"a load worker ended with status {status}",
-                hint="see its standard error; a negative status is a signal (-9: out of memory)",
+            raise DriveFailed(
+                f"a load worker {_how(status)}",
+                hint="this machine may have run out of memory (dmesg tells); "
+                "what the worker said before is above",
             )
 
     def _open(self) -> int:
@@ -224,6 +225,16 @@ def _spawn() -> subprocess.Popen[bytes]:
         bufsize=-1,
         start_new_session=True,
     )
+
+
+def _how(status: int) -> str:
+    """Say how a process ended."""
+    if status >= 0:
+        return f"ended with status {status}"
+    try:
+        return f"was killed by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"was killed by signal {-status}"
 
 
 def _pipe(stream: IO[bytes] | None) -> IO[bytes]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from specbench.errors import HostError, InputError
+from specbench.errors import DriveFailed, HostError, InputError
 from specbench.loadgen.accuracy import merge
 from specbench.loadgen.drive import total_progress
 from specbench.loadgen.messages import Refused
@@ -80,8 +80,7 @@ def _follow(
                     yield total_progress(list(latest.values()))
                     latest.clear()
             case Refused():
-                kind = InputError if said.is_input else HostError
-                raise kind(f"{part.name}: {said.what}", where=said.where, hint=said.hint)
+                raise said.error(part.name)
             case HostError():
                 raise said
     return reports
@@ -189,7 +188,7 @@ class _Part:
             return
         except msgspec.DecodeError as error:
             last = f"{last} ({error})"
-        heard.put((self, HostError(f"{self.name}: the load generator there ended: {last}")))
+        heard.put((self, DriveFailed(f"{self.name}: the load generator there ended: {last}")))
 
 
 def _read(path: str) -> bytes:

@@ -38,9 +38,7 @@ def main(argv: list[str] | None = None) -> None:
             for event in events:
                 _say(msgspec.json.encode(event))
     except SpecbenchError as error:
-        is_input = isinstance(error, InputError)
-        refused = Refused(what=error.what, where=error.where, hint=error.hint, is_input=is_input)
-        _say(msgspec.json.encode(refused))
+        _say(msgspec.json.encode(Refused.by(error)))
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 LAUNCHES_A_BLOCK = 2
 """A server that dies under load is launched once more for the trials that are left."""
 
+TAIL_LINES, TAIL_BYTES = 12, 8192
+"""What is shown of the log of a server whose death has no lines of its own."""
+
 
 def measure_block(
     bench: Bench, block: Block, launcher: "Launcher"
@@ -71,7 +74,8 @@ def _attempt(
             evidence=error.evidence or error.log_tail,
         )
     except ServerDied as death:
-        failure = death.failure
+        evidence = death.failure.evidence or _last_lines(folder / "server.log")
+        failure = msgspec.structs.replace(death.failure, evidence=evidence)
     else:
         return None
     bench.writer.note(
@@ -85,6 +89,15 @@ def _attempt(
     )
     yield BlockFailed(block=block, failure=failure, log_path=str(folder / "server.log"))
     return failure
+
+
+def _last_lines(log: Path) -> tuple[str, ...]:
+    """Give what a server said last; nothing where it has said nothing."""
+    if not log.exists():
+        return ()
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - TAIL_BYTES))
+        return tuple(file.read().decode(errors="replace").splitlines()[-TAIL_LINES:])
 
 
 def _launch_and_measure(

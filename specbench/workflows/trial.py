@@ -14,7 +14,7 @@ from specbench.analysis.failures import failures, told
 from specbench.analysis.summary import SUMMARY_VERSION, doubts, energy, summarise
 from specbench.backends.client import ControlClient
 from specbench.backends.products import backend_for
-from specbench.errors import HostError
+from specbench.errors import DriveFailed, HostError
 from specbench.model.columns import names_from
 from specbench.model.event import RunEvent, TrialFinished, TrialProgress, TrialStarted
 from specbench.model.host import Host
@@ -43,6 +43,11 @@ FAILED_SHARE = 0.1
 """A trial with a larger share of failed requests is itself failed: its figures describe errors."""
 
 CHECK_EVERY_S = 1.0
+DEATH_SHOWS_S = 2.0
+"""A killed server refuses connections a moment before its host says that the process has ended."""
+
+BROKE_OFF = "load_broke_off"
+"""The `pattern` of a load that ended early beside a server of which no death is known."""
 
 _decode = msgspec.json.Decoder(RequestRecord).decode
 
@@ -52,7 +57,7 @@ def measure(
 ) -> Generator[RunEvent, None, None]:
     """Measure one trial and seal it, as ok or as failed with its reason.
 
-    Raises ServerDied when the server stopped serving; the trial is sealed as failed before.
+    Raises ServerDied when the server or the load broke off; the trial is sealed as failed before.
     """
     yield TrialStarted(trial=trial)
     asked = asked_of(trial)
@@ -159,7 +164,7 @@ def _drive(
 ) -> Generator[RunEvent, None, tuple[DriveReport | None, LoadFailure | str]]:
     """Drive the load and watch the server.
 
-    Returns the report (or None), and the server's death or why else nothing was measured.
+    Returns the report (or None), and what broke off or why else nothing was measured.
     """
     report: DriveReport | None = None
     cut_off, through_it = False, _placement(bench.host)["drive_from"] == "here"
@@ -176,13 +181,30 @@ def _drive(
                     if death := service.check():
                         return None, death
                     cut_off = cut_off or service.is_out_of_reach
+    except DriveFailed as error:
+        failure = settled(bench, service, cut_off=cut_off, through_it=through_it)
+        return None, failure or LoadFailure(
+            pattern=BROKE_OFF, cause=error.what, hint=error.hint or ""
+        )
     except HostError:
-        # nothing ever answered: the server's own log says why, if it died
+        # the host itself: the server's own log says why, if it died
         failure = aftermath(bench, service, cut_off=cut_off, through_it=through_it)
         if not failure:
             raise
         return None, failure
     return report, aftermath(bench, service, cut_off=cut_off, through_it=through_it)
+
+
+def settled(
+    bench: Bench, service: "Service", *, cut_off: bool, through_it: bool
+) -> LoadFailure | Literal["", "the host was out of reach for a while"]:
+    """Say what became of a server that does not answer, as soon as that shows; see `aftermath`."""
+    deadline = time.monotonic() + DEATH_SHOWS_S
+    while True:
+        found = aftermath(bench, service, cut_off=cut_off, through_it=through_it)
+        if found or bench.stopped() or time.monotonic() > deadline:
+            return found
+        time.sleep(DEATH_SHOWS_S / 20)
 
 
 def aftermath(
@@ -314,7 +336,8 @@ def _outcome(
 ) -> tuple[Literal["ok", "failed"], str]:
     """Say whether a trial counts, and why not; of one that counts, why some requests failed."""
     if isinstance(failure, LoadFailure):
-        return "failed", f"the server died: {failure.cause}"
+        who = "" if failure.pattern == BROKE_OFF else "the server died: "
+        return "failed", who + failure.cause
     if failure:
         return "failed", failure
     asked, failed = row.get("n_requests") or 0, row.get("n_failed") or 0

@@ -14,7 +14,7 @@ from specbench.workflows.lab import Lab
 
 
 class ServerDied(Exception):
-    """The server stopped serving in the middle of a trial."""
+    """The server, or the load on it, broke off in the middle of a trial."""
 
     def __init__(self, failure: LoadFailure) -> None:
         super().__init__(failure.cause)

@@ -21,7 +21,7 @@ from specbench.recording import SealedTrial, utc_now
 from specbench.verify.events import StageFinished, StageStarted, VerdictReady, VerifyEvent
 from specbench.verify.options import VerifyOptions
 from specbench.workflows.client import client_facts
-from specbench.workflows.trial import aftermath
+from specbench.workflows.trial import settled
 from specbench.workflows.trial_context import Bench, ServerDied, server_identity
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def verify_trial(
             if bench.stopped():
                 return
     except (HostError, InputError) as error:
-        failure = aftermath(bench, service, cut_off=False, through_it=True)
+        failure = settled(bench, service, cut_off=False, through_it=True)
         death = failure if isinstance(failure, LoadFailure) else None
         reason = error.what if death or not failure else f"{failure}: {error.what}"
     if document is not None:

@@ -1,6 +1,7 @@
 """A drive from the outside: rows, phases, windows, errors for the reader, and clean ends."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from specbench.errors import HostError
+from specbench.errors import DriveFailed, HostError
 from specbench.loadgen import drive
 from specbench.model.load import (
     Closed,
@@ -297,6 +298,19 @@ def test_a_server_that_goes_away_becomes_rows(tmp_path: Path) -> None:
 
     assert [row.status for row in found] == ["ok", "failed", "failed"]
     assert found[-1].reason == "connect_refused"
+
+
+def test_a_killed_worker_breaks_the_load_off_and_is_named_with_its_signal(tmp_path: Path) -> None:
+    with serving(lambda connection, number: server.hang()) as server:
+        load = make_load(tmp_path, f"http://127.0.0.1:{server.port}")
+        events = drive(load, tmp_path / "rows")
+        next(events)
+        os.kill(int(workers_of(os.getpid())[0].split()[0]), signal.SIGKILL)
+
+        with pytest.raises(DriveFailed, match="a load worker was killed by SIGKILL"):
+            list(events)
+
+    assert workers_of(os.getpid()) == []
 
 
 def test_a_full_disk_is_one_sentence_and_status_4(tmp_path: Path) -> None:

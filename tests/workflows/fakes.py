@@ -116,6 +116,7 @@ class FakeLab:
         self.fails_to_load: Callable[[LaunchSpec], LoadFailure | None] = lambda _: None
         self.death: Callable[[], LoadFailure | None] = lambda: None
         self.records: Callable[[LoadSpec], list[RequestRecord]] = answered
+        self.breaks_off: Callable[[], HostError | None] = lambda: None
         self.unreachable = False
         self.out_of_reach: Callable[[], bool] = lambda: False
         self.gpus: GpuSummary | None = None
@@ -149,6 +150,8 @@ class FakeLab:
     def _drive(self, _: Host, job: LoadSpec, sink: Path) -> Generator[DriveEvent, None, None]:
         self.jobs.append(job)
         self.log.append(f"drive {job.shape.concurrency}")  # type: ignore[union-attr]  # all are closed loops here
+        if error := self.breaks_off():
+            raise error
         records = self.records(job)
         if not self.speculative:
             records = [plain(record) for record in records]

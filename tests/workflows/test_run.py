@@ -8,7 +8,7 @@ from typing import Literal
 
 import pytest
 
-from specbench.errors import InputError, RecordingError
+from specbench.errors import DriveFailed, HostError, InputError, RecordingError
 from specbench.model.event import (
     BlockFailed,
     HostFailed,
@@ -16,9 +16,11 @@ from specbench.model.event import (
     TrialProgress,
 )
 from specbench.model.load import Closed, LoadSpec, RequestRecord
+from specbench.model.service import LoadFailure
 from specbench.model.verdict import VerdictDocument
 from specbench.recording import Recording, Writer
 from specbench.recording.entries import BlockEnded, TrialSealed
+from specbench.workflows import trial
 from specbench.workflows.prepare import RunOptions, prepare
 from specbench.workflows.recording_open import open_recording
 from specbench.workflows.run import run_matrix
@@ -185,6 +187,47 @@ def test_a_server_that_dies_under_load_is_launched_once_more(options: RunOptions
     starts = [line for line in fake.log if line.startswith("start")]
     assert len(starts) == 3
     assert len(set(starts)) == 2
+
+
+@pytest.mark.parametrize(
+    ("seen", "pattern", "reason"),
+    [
+        ([None, OOM], "cuda_oom", "the server died: CUDA out of memory"),
+        ([None], trial.BROKE_OFF, "a load worker was killed by SIGKILL"),
+    ],
+)
+def test_a_load_that_breaks_off_is_a_failed_block_with_last_lines_and_one_more_launch(
+    options: RunOptions,
+    monkeypatch: pytest.MonkeyPatch,
+    seen: list[LoadFailure | None],
+    pattern: str,
+    reason: str,
+) -> None:
+    monkeypatch.setattr(trial, "DEATH_SHOWS_S", 0.05)
+    fake = FakeLab()
+    breaks, looks = iter([DriveFailed("a load worker was killed by SIGKILL")]), iter(seen)
+    fake.breaks_off = lambda: next(breaks, None)
+    fake.death = lambda: next(looks, None)
+
+    events = run(options, fake.lab())
+
+    finished = finish(events)
+    (failed,) = [event for event in events if isinstance(event, BlockFailed)]
+    reasons = list(open_recording(options.results).trials["reason"])
+    assert (finished.measured, finished.failed, finished.exit_status) == (3, 1, 3)
+    assert [event for event in events if isinstance(event, HostFailed)] == []
+    assert (failed.failure.pattern, reasons.count(reason)) == (pattern, 1)
+    assert failed.failure.evidence == (OOM.evidence if pattern == "cuda_oom" else ("started",))
+    assert sum(line.startswith("start") for line in fake.log) == 3
+
+
+def test_a_fault_of_the_host_itself_still_ends_its_plan(options: RunOptions) -> None:
+    fake = FakeLab()
+    fake.breaks_off = lambda: HostError("No space left on device")
+
+    finished = finish(run(options, fake.lab()))
+
+    assert (finished.measured, finished.exit_status) == (0, 4)
 
 
 def test_a_trial_whose_requests_all_fail_is_failed_and_says_so(options: RunOptions) -> None:

@@ -10,7 +10,7 @@ import msgspec
 from specbench.backends.base_url import base_url
 from specbench.backends.paths import path_of
 from specbench.backends.products import backend_for
-from specbench.errors import HostError, InputError
+from specbench.errors import DriveFailed, InputError
 from specbench.model.load import Target
 
 
@@ -52,7 +52,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 def resolve(target: Target, connect_timeout_s: float) -> Endpoint:
     """Look the server up and find the first of its addresses that accepts a connection.
 
-    Raises InputError for a URL that is none, HostError when nothing can be reached there.
+    Raises InputError for a URL that is none, DriveFailed when nothing can be reached there.
     """
     split = urlsplit(base_url(target.url))
     try:
@@ -120,7 +120,7 @@ def _reachable(
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (socket.gaierror, UnicodeError) as error:
-        raise HostError(
+        raise DriveFailed(
             f"cannot look up {host}: {getattr(error, 'strerror', None) or error}", where=url
         ) from None
     failures = []
@@ -133,7 +133,7 @@ def _reachable(
             failures.append(f"{address[0]}: {error.strerror or error}")
         else:
             return family, tuple(address)  # type: ignore[arg-type]  # bytes come without IPv6 only
-    raise HostError(
+    raise DriveFailed(
         f"cannot connect to {host} port {port}: {'; '.join(dict.fromkeys(failures))}",
         where=url,
         hint="is the server up, and is the port right?",

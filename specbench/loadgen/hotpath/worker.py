@@ -41,13 +41,7 @@ def main() -> None:
     try:
         _drive(spec)
     except SpecbenchError as error:
-        refused = Refused(
-            what=error.what,
-            where=error.where,
-            hint=error.hint,
-            is_input=isinstance(error, InputError),
-        )
-        _say(refused)
+        _say(Refused.by(error))
     except SinkFailed as error:
         _say(Refused(what=f"cannot write the rows to {spec.sink}: {error}"))
 
