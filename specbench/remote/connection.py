@@ -12,9 +12,12 @@ import paramiko
 
 from specbench.errors import HostError
 from specbench.remote import passwords
+from specbench.remote.credentials import attempts
 from specbench.remote.endpoint import Endpoint
+from specbench.remote.known_hosts import Known, known_keys
 from specbench.remote.shell import HostKeyRefused
 
+SSH_PORT = 22
 CONNECT_S = 10.0
 BANNER_S = 15.0
 AUTH_S = 20.0
@@ -22,6 +25,9 @@ KEEPALIVE_S = 15
 DEAD_AFTER_MS = 30_000
 """A peer that acknowledges nothing for so long is gone. Keepalives alone do not notice: paramiko
 sends them and never looks for the answer, so it is left to the kernel's TCP."""
+
+NOTHING_TO_OFFER = "No authentication methods available"
+"""What paramiko says, by no type of its own, where neither key nor agent was there to try."""
 
 # What a connection's own thread has to say is said by the error that its user gets.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
@@ -82,50 +88,48 @@ def _plain_socket(endpoint: Endpoint) -> socket.socket:
 
 
 def _log_in(endpoint: Endpoint, before: paramiko.SSHClient | None, host: str) -> paramiko.SSHClient:
+    known = known_keys(endpoint.key_name, endpoint.known_hosts)
     client = paramiko.SSHClient()
-    for path in endpoint.known_hosts:
-        with contextlib.suppress(OSError, paramiko.SSHException):
-            client.load_host_keys(path)
-    client.set_missing_host_key_policy(_RefuseUnknown(endpoint))
-    for attempt in _attempts(endpoint, host):
-        try:
-            _connect(client, endpoint, _way_to(endpoint, before), attempt)
-        except paramiko.AuthenticationException:
-            client.close()
-            continue
-        except HostError:
-            client.close()
-            raise
-        transport = client.get_transport()
-        if transport is not None:
-            transport.set_keepalive(KEEPALIVE_S)
-        return client
+    _accept(client, endpoint, known)
+    client.set_missing_host_key_policy(_RefuseUnknown(endpoint, known))
+    notes: list[str] = []
+    with contextlib.closing(attempts(endpoint, host, notes)) as offered:
+        for attempt in offered:
+            try:
+                _connect(client, endpoint, _way_to(endpoint, before), attempt)
+            except paramiko.AuthenticationException:
+                client.close()
+                continue
+            except HostError:
+                client.close()
+                raise
+            transport = client.get_transport()
+            if transport is not None:
+                transport.set_keepalive(KEEPALIVE_S)
+            return client
     names = " or ".join(passwords.variables("SSH_PASSWORD", host))
     raise HostError(
-        f"{endpoint} refused every key and password offered",
+        f"{endpoint} refused every key and password offered"
+        + "".join(f"; {note}" for note in notes),
         where=host,
         hint="load the key into an agent, name it as IdentityFile in ~/.ssh/config, "
         f"or set {names}",
     )
 
 
-def _attempts(endpoint: Endpoint, host: str) -> Any:
-    """Yield what to log in with: keys and agent first; a password only if these were refused."""
-    yield {
-        "key_filename": list(endpoint.identities) or None,
-        "allow_agent": endpoint.use_agent,
-        "passphrase": _known_passphrase(endpoint, host),
-    }
-    password = passwords.find("SSH_PASSWORD", host, str(endpoint))
-    if password is not None:
-        yield {"password": password, "allow_agent": False}
+def _accept(client: paramiko.SSHClient, endpoint: Endpoint, known: Known) -> None:
+    """Give paramiko the accepted keys, under the name by which it looks for them."""
+    plain = endpoint.port == SSH_PORT
+    name = endpoint.hostname if plain else f"[{endpoint.hostname}]:{endpoint.port}"
+    accepted = client.get_host_keys()
+    revoked = {key.asbytes() for key in known.revoked}
+    for key in known.keys:
+        if key.asbytes() not in revoked and not _has(accepted, name, key.get_name()):
+            accepted.add(name, key.get_name(), key)
 
 
-def _known_passphrase(endpoint: Endpoint, host: str) -> str | None:
-    """Ask for a passphrase only where one is set: asking at every start would be a nuisance."""
-    if passwords.known("SSH_PASSPHRASE", host, str(endpoint)):
-        return passwords.find("SSH_PASSPHRASE", host, str(endpoint))
-    return None
+def _has(accepted: paramiko.HostKeys, name: str, kind: str) -> bool:
+    return kind in (accepted.lookup(name) or {})
 
 
 def _connect(
@@ -156,6 +160,8 @@ def _connect(
     except TimeoutError as error:
         raise _unreachable(endpoint, f"no answer within {CONNECT_S:g} s") from error
     except paramiko.SSHException as error:
+        if str(error) == NOTHING_TO_OFFER:
+            raise paramiko.AuthenticationException(str(error)) from error
         raise _unreachable(endpoint, str(error)) from error
     except (OSError, EOFError) as error:
         raise _unreachable(endpoint, _reason(error)) from error
@@ -164,17 +170,24 @@ def _connect(
 class _RefuseUnknown(paramiko.MissingHostKeyPolicy):
     """Refuse a host whose key nobody has accepted yet, and say how to accept it."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, known: Known) -> None:
         self._endpoint = endpoint
+        self._known = known
 
     def missing_host_key(
         self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey
     ) -> None:
         """Refuse. Raises HostKeyRefused."""
         del client, hostname
+        if key.asbytes() in {each.asbytes() for each in self._known.revoked}:
+            raise HostKeyRefused(
+                f"the host key of {self._endpoint.key_name} is marked @revoked: {fingerprint(key)}",
+                hint="somebody may be in between: ask who runs the machine for its new key",
+            )
         raise HostKeyRefused(
             f"the host key of {self._endpoint.key_name} is not known: "
-            f"{key.get_name()} {fingerprint(key)}",
+            f"{key.get_name()} {fingerprint(key)}"
+            + "".join(f"; {line}" for line in self._known.unusable),
             hint=f"compare it with `ssh-keygen -lf` on the machine; then accept it: "
             f"ssh {self._endpoint.alias}",
         )

@@ -17,7 +17,8 @@ _MAX_JUMPS = 8
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """One machine as the SSH client sees it. `jump` is the machine to go through, or None.
 
-    `key_name` is the name under which known_hosts files list it.
+    `key_name` is the name under which known_hosts files list it. `agent` is the socket of an agent
+    that IdentityAgent names, None for that of the environment; `certificates` are CertificateFiles.
     """
 
     alias: str
@@ -26,7 +27,9 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     user: str
     key_name: str
     identities: tuple[str, ...] = ()
+    certificates: tuple[str, ...] = ()
     use_agent: bool = True
+    agent: str | None = None
     known_hosts: tuple[str, ...] = ()
     proxy_command: str | None = None
     jump: "Endpoint | None" = None
@@ -65,6 +68,8 @@ def _resolve(alias: str, user: str | None, port: int | None, *, depth: int) -> E
         user=last("user"),
         key_name=name if number == 22 or last("hostkeyalias") else f"[{name}]:{number}",
         identities=tuple(_existing(options.get("identityfile", []))),
+        certificates=tuple(str(_path(text)) for text in options.get("certificatefile", [])),
+        agent=_agent(last("identityagent")),
         use_agent=last("identitiesonly", "no") != "yes" and last("identityagent") != "none",
         known_hosts=tuple(_existing(listed)),
         proxy_command=None if proxy_command == "none" else proxy_command,
@@ -120,5 +125,17 @@ def _hop(text: str, depth: int) -> Endpoint:
     )
 
 
+def _agent(named: str) -> str | None:
+    """Give the socket that IdentityAgent names; None where the environment is to be asked."""
+    if named in {"", "none", "SSH_AUTH_SOCK", "$SSH_AUTH_SOCK"}:
+        return None
+    return os.environ.get(named[1:], "") if named.startswith("$") else str(_path(named))
+
+
+def _path(text: str) -> Path:
+    """Read a path of the configuration: `~` and `%d` are the home folder."""
+    return Path(text.strip('"').replace("%d", str(Path.home()))).expanduser()
+
+
 def _existing(paths: list[str]) -> list[str]:
-    return [str(path) for text in paths if (path := Path(text).expanduser()).is_file()]
+    return [str(path) for text in paths if (path := _path(text)).is_file()]
