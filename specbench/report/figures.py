@@ -1,5 +1,6 @@
 """Pictures of a report: each plot in both themes, drawn beside its text where cores allow."""
 
+import ctypes
 import gc
 import os
 import signal
@@ -158,6 +159,8 @@ def _has_content(name: str, evidence: Evidence) -> bool:
 COMPARING = frozenset({"speedup", "decomposition"})
 """Pictures of comparisons: drawn where the text needs the comparisons too, so made once."""
 
+PR_SET_PDEATHSIG = 1  # of prctl(2); drawing in parallel is for Linux alone
+
 _shared: tuple[Evidence, ...] = ()
 
 
@@ -191,7 +194,10 @@ def drawings(sources: Sequence[Evidence]) -> Iterator[Drawings]:
     theme.darkening()  # here, so that every worker has it
     gc.freeze()  # the collector shall not walk through, and so copy, what the workers share
     with ProcessPoolExecutor(
-        cores, mp_context=get_context("fork"), initializer=_share, initargs=(tuple(sources),)
+        cores,
+        mp_context=get_context("fork"),
+        initializer=_share,
+        initargs=(tuple(sources), os.getpid()),
     ) as pool:
         try:
             with warnings.catch_warnings():
@@ -217,10 +223,16 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def _share(sources: tuple[Evidence, ...]) -> None:
-    """Take the evidence as the fork left it in memory: nothing is copied or pickled."""
+def _share(sources: tuple[Evidence, ...], parent: int) -> None:
+    """Take the evidence as the fork left it in memory: nothing is copied or pickled.
+
+    A worker waits for work for ever, so the kernel is asked to end it with its parent.
+    """
     global _shared  # noqa: PLW0603 - a worker's only state
     _shared = sources
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)  # it was gone before that was asked
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the main process
 
 

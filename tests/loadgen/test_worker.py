@@ -38,3 +38,12 @@ def test_a_worker_whose_parent_is_gone_ends_without_a_traceback(tmp_path: Path) 
 
     assert complaint == b""
     assert worker.returncode == 1
+
+
+@pytest.mark.parametrize("said", [b"", b'{"type":"order","load":{'])
+def test_a_worker_whose_parent_died_before_its_order_was_out_says_nothing(said: bytes) -> None:
+    words = [sys.executable, "-m", "specbench.loadgen.hotpath.worker"]
+
+    done = subprocess.run(words, input=said, capture_output=True, timeout=60, check=False)
+
+    assert (done.stdout, done.stderr, done.returncode) == (b"", b"", 0)

@@ -1,6 +1,7 @@
 """Pictures are the same whoever draws them, and a worker that dies costs no picture."""
 
 import os
+import signal
 import subprocess
 import sys
 from concurrent.futures import Future
@@ -54,3 +55,43 @@ def test_a_picture_whose_worker_was_killed_is_drawn_here() -> None:
 
     assert picture is not None
     assert picture.light_png.startswith(b"\x89PNG")
+
+
+DRAWING = """
+import signal
+from specbench.report.figures import drawings
+from tests.report.synthetic import clean, grid, interleaved
+with drawings([clean(interleaved(grid(temperatures=(0.0,), replicates=1)))]):
+    print("drawing", flush=True)
+    signal.pause()
+"""
+
+
+def _children_of(parent: int) -> list[int]:
+    words = ["ps", "-o", "pid=", "--ppid", str(parent)]
+    return [
+        int(pid) for pid in subprocess.run(words, capture_output=True, check=False).stdout.split()
+    ]
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or len(os.sched_getaffinity(0)) < 2, reason="drawn by one process here"
+)
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGKILL"])
+def test_a_report_that_is_ended_while_it_draws_leaves_no_process(name: str) -> None:
+    words = [sys.executable, "-c", DRAWING]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]) as drawer:
+        assert drawer.stdout is not None
+        assert drawer.stdout.readline() == b"drawing\n"
+        children = _children_of(drawer.pid)
+        drawer.send_signal(signal.Signals[name])
+        try:
+            # Each worker holds the drawer's standard output: it ends with the last of them.
+            rest, _ = drawer.communicate(timeout=30)
+        except subprocess.TimeoutExpired:
+            for pid in children:
+                os.kill(pid, signal.SIGKILL)
+            pytest.fail(f"{children} go on without the process that they draw for")
+
+    assert children
+    assert rest == b""

@@ -37,7 +37,10 @@ _PR_SET_TIMERSLACK = 29
 def main() -> None:
     """Run one worker."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    spec = msgspec.json.decode(_line(), type=WorkerSpec)
+    order = _line()
+    if not order.endswith(b"\n"):
+        return  # the parent died before it had said what is to be done
+    spec = msgspec.json.decode(order, type=WorkerSpec)
     try:
         _drive(spec)
     except SpecbenchError as error:
