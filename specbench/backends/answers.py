@@ -8,6 +8,7 @@ import msgspec
 
 from specbench.backends.backend import ReplyReader
 from specbench.backends.scored import Malformed
+from specbench.model.json_text import NOT_JSON, why_not
 from specbench.model.load import RequestRecord
 
 
@@ -35,8 +36,8 @@ def documents(payloads: Sequence[bytes]) -> list[Any]:
     """Decode the events of an answer. Raises Malformed for one that is not JSON, or none at all."""
     try:
         found = [msgspec.json.decode(p) for p in payloads if p.strip() and p != b"[DONE]"]
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Malformed(f"not JSON: {error}") from None
+    except NOT_JSON as error:
+        raise Malformed(f"not JSON: {why_not(error)}") from None
     if not found:
         raise Malformed("the answer is empty")
     return found

@@ -11,9 +11,11 @@ import msgspec
 
 from specbench.backends.backend import Backend, HttpRequest, Verb
 from specbench.backends.base_url import base_url
+from specbench.backends.bearer import bearer
 from specbench.backends.products import BACKENDS
 from specbench.errors import HostError, ServiceError
 from specbench.model.facts import ServerFacts
+from specbench.model.json_text import NOT_JSON
 
 _FAILURES = (httpx.TransportError, httpx.DecodingError)
 _ABSENT = frozenset({404, 405})
@@ -40,7 +42,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
         """Decode a JSON object; anything else gives an empty one."""
         try:
             decoded = msgspec.json.decode(self.body)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except NOT_JSON:
             return {}
         return decoded if isinstance(decoded, dict) else {}
 
@@ -56,11 +58,12 @@ class Sender:
         self, url: str, *, api_key: str | None = None, timeout_s: float = 10.0, connections: int = 0
     ) -> None:
         self.url = base_url(url)
+        headers = {"Authorization": bearer(api_key)} if api_key else {}
         limits = httpx.Limits(max_keepalive_connections=0)
         if connections:
             limits = httpx.Limits(max_connections=connections)
         self._client = httpx.Client(
-            headers={"Authorization": f"Bearer {api_key}"} if api_key else {},
+            headers=headers,
             timeout=timeout_s,
             trust_env=False,
             limits=limits,

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from specbench.model.json_text import NOT_JSON, why_not
 from specbench.model.load import Reason, RequestRecord
 
 Event = TypeVar("Event")
@@ -126,7 +127,7 @@ def is_heartbeat(payload: bytes) -> bool:
         return False
     try:
         return bool(msgspec.json.decode(payload) == {"type": "ping"})
-    except msgspec.DecodeError:
+    except NOT_JSON:
         return False
 
 
@@ -137,10 +138,9 @@ def lenient(payload: bytes, kind: type[Event]) -> Event:
     of a surrogate pair is kept until its other half comes. Raises msgspec.DecodeError.
     """
     try:
-        document = json.loads(payload)
+        return msgspec.convert(_straightened(json.loads(payload)), kind)
     except (ValueError, RecursionError) as error:
-        raise msgspec.DecodeError(str(error)) from None
-    return msgspec.convert(_straightened(document), kind)
+        raise msgspec.DecodeError(why_not(error)) from None
 
 
 def _straightened(value: Any) -> Any:
@@ -173,7 +173,7 @@ def error_message(body: bytes) -> str:
     """
     try:
         document = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except NOT_JSON:
         return excerpt(body)
     while isinstance(document, dict):
         for key in ("error", "message", "detail"):

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from specbench.backends.bearer import bearer
 from specbench.config.document import Entries, Node, Problems, parse_document, read_text
 from specbench.config.records import (
     TOP,
@@ -181,6 +182,11 @@ def _check(host: Host, tree: Entries, problems: Problems) -> None:
         note(
             "dist_init_addr", f"{host.dist_init_addr!r:.60} is not ADDRESS:PORT", "192.0.2.7:20000"
         )
+    if host.api_key is not None:
+        try:
+            bearer(host.api_key, host.api_key_env or "api_key")
+        except InputError as error:
+            note("api_key", error.what, error.hint)
     problem = _url_problem(host.url)
     if problem:
         note("url", problem, "http://127.0.0.1:30000")

@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import json
 import posixpath
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from specbench.hosts import packages
 from specbench.hosts.command import python_of
 from specbench.hosts.state import STATE_DIR
 from specbench.model.host import LAUNCHER_TRAITS, Host
+from specbench.model.json_text import NOT_JSON
 from specbench.remote.shell import FileMissing, Shell
 
 RECORD = f"{STATE_DIR}/deployed.json"
@@ -101,7 +101,7 @@ def restore(shell: Shell) -> tuple[str, ...]:
     """Put back every original that is still kept on the host; say what was done. Idempotent."""
     try:
         records = msgspec.json.decode(shell.read_file(RECORD), type=list[Deployed])
-    except (FileMissing, msgspec.DecodeError, json.JSONDecodeError):
+    except (FileMissing, *NOT_JSON):
         return ()
     said = []
     for record in reversed(records):

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from specbench.errors import HostError
+from specbench.model.json_text import NOT_JSON
 from specbench.remote.shell import FileMissing, Shell
 
 LOCK_PATH = "/tmp/specbench.lock"  # noqa: S108 - every user of the host must see the same file
@@ -93,7 +94,7 @@ class HostLock:
         try:
             content = self._shell.read_file(self._path, limit=LIMIT)
             return msgspec.json.decode(content, type=Holder)
-        except (FileMissing, msgspec.DecodeError):
+        except (FileMissing, *NOT_JSON):
             return None
 
     def exists(self) -> bool:

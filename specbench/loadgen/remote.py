@@ -16,6 +16,7 @@ from specbench.loadgen.drive import total_progress
 from specbench.loadgen.messages import Refused
 from specbench.loadgen.schedule import check_load
 from specbench.loadgen.zipapp import build
+from specbench.model.json_text import NOT_JSON
 from specbench.model.load import DriveEvent, DriveProgress, DriveReport, LoadSpec
 from specbench.remote.shell import Shell
 
@@ -186,7 +187,7 @@ class _Part:
         except HostError as error:
             heard.put((self, error))
             return
-        except msgspec.DecodeError as error:
+        except NOT_JSON as error:
             last = f"{last} ({error})"
         heard.put((self, DriveFailed(f"{self.name}: the load generator there ended: {last}")))
 

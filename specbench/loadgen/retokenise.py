@@ -11,6 +11,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 import msgspec
 
+from specbench.model.json_text import NOT_JSON
 from specbench.model.load import LoadSpec, RequestRecord, Target
 
 TIMEOUT_S = 30.0
@@ -63,6 +64,6 @@ def _count(target: Target, text: str) -> int | None:
     try:
         with opener.open(request, timeout=TIMEOUT_S) as answer:
             found = msgspec.json.decode(answer.read(), type=_Tokenized)
-    except (URLError, OSError, msgspec.DecodeError, UnicodeDecodeError):
+    except (URLError, OSError, *NOT_JSON):
         return None
     return len(found.tokens) if found.tokens is not None else found.count

@@ -21,6 +21,7 @@ from specbench.errors import InputError, SpecbenchError
 from specbench.loadgen.drive import drive
 from specbench.loadgen.messages import Refused
 from specbench.loadgen.schedule import Share
+from specbench.model.json_text import NOT_JSON, why_not
 from specbench.model.load import LoadSpec
 
 
@@ -68,8 +69,8 @@ def _load(path: Path) -> LoadSpec:
         return msgspec.json.decode(path.read_bytes(), type=LoadSpec)
     except OSError as error:
         raise InputError(f"cannot read the load: {error.strerror}", where=str(path)) from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"not a load: {error}", where=str(path)) from None
+    except NOT_JSON as error:
+        raise InputError(f"not a load: {why_not(error)}", where=str(path)) from None
 
 
 def _say(line: bytes) -> None:

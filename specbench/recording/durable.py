@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from specbench.errors import RecordingError
+from specbench.model.json_text import why_not
 
 
 def sync_folder(folder: Path) -> None:
@@ -94,9 +95,9 @@ def read_journal(path: Path) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(lines, start=1):
         try:
             entry = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise RecordingError(
-                f"the journal is damaged: {error}",
+                f"the journal is damaged: {why_not(error)}",
                 where=f"{path}:{number}",
                 hint="restore it from a copy; specbench itself only ever appends to it",
             ) from error

@@ -11,6 +11,7 @@ import msgspec
 
 from specbench.errors import RecordingError
 from specbench.model.columns import names_from, shown_in
+from specbench.model.json_text import NOT_JSON, why_not
 from specbench.model.load import RequestRecord
 from specbench.model.verdict import RecordedVerdict
 from specbench.recording.durable import read_journal
@@ -39,8 +40,10 @@ def read_manifest(root: Path) -> dict[str, Any]:
             where=str(root),
             hint="give the folder that `specbench run` printed, or the --results folder above it",
         ) from None
-    except ValueError as error:
-        raise RecordingError(f"the manifest is damaged: {error}", where=str(path)) from error
+    except (ValueError, RecursionError) as error:
+        raise RecordingError(
+            f"the manifest is damaged: {why_not(error)}", where=str(path)
+        ) from error
     if not isinstance(manifest, dict):
         raise RecordingError("the manifest is not a JSON object", where=str(path))
     return manifest
@@ -126,7 +129,7 @@ class Recording:
     def blocks(self) -> dict[str, dict[str, Any]]:
         """What each launched server said of itself, by block_id."""
         return {
-            file.parent.name: json.loads(file.read_bytes())
+            file.parent.name: _read_facts(file)
             for file in sorted(self.paths.blocks.glob("*/facts.json"))
         }
 
@@ -134,8 +137,13 @@ class Recording:
         """Stream the request records of one sealed trial."""
         path = self.paths.trial(trial_id) / "requests.jsonl"
         with path.open("rb") as file:
-            for line in file:
-                yield _decode_request(line)
+            for number, line in enumerate(file, start=1):
+                try:
+                    yield _decode_request(line)
+                except NOT_JSON as error:
+                    raise RecordingError(
+                        f"a request is damaged: {why_not(error)}", where=f"{path}:{number}"
+                    ) from error
 
     def row_of(self, sealed: SealedTrial) -> dict[str, Any]:
         """Give the summary columns of one trial, computed again where definitions moved on.
@@ -172,19 +180,33 @@ def _manifest(content: dict[str, Any], path: Path) -> Manifest:
         raise RecordingError(f"the manifest is damaged: {error}", where=str(path)) from error
 
 
+def _read_facts(file: Path) -> dict[str, Any]:
+    try:
+        facts = json.loads(file.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise RecordingError(
+            f"what a server said is damaged: {why_not(error)}", where=str(file)
+        ) from error
+    if not isinstance(facts, dict):
+        raise RecordingError("what a server said is not a JSON object", where=str(file))
+    return facts
+
+
 def _read_verdict(file: Path) -> RecordedVerdict:
     try:
         return msgspec.convert(upgraded(json.loads(file.read_bytes())), RecordedVerdict)
-    except (ValueError, msgspec.ValidationError) as error:
-        raise RecordingError(f"a verdict is damaged: {error}", where=str(file)) from error
+    except (ValueError, RecursionError) as error:
+        raise RecordingError(f"a verdict is damaged: {why_not(error)}", where=str(file)) from error
 
 
 def _read_sealed(file: Path) -> SealedTrial:
     content = file.read_bytes()
     try:
         sealed = _decode_trial(content)
-    except msgspec.MsgspecError as error:
-        raise RecordingError(f"a sealed trial is damaged: {error}", where=str(file)) from error
+    except NOT_JSON as error:
+        raise RecordingError(
+            f"a sealed trial is damaged: {why_not(error)}", where=str(file)
+        ) from error
     if sealed.schema > SCHEMA:
         check_schema({"schema": sealed.schema}, file)
     return sealed

@@ -14,6 +14,7 @@ import yaml
 
 from specbench.analysis.arms import with_plain_texts
 from specbench.errors import RecordingError
+from specbench.model.json_text import NOT_JSON, why_not
 from specbench.model.load import RequestRecord
 from specbench.model.verdict import RecordedVerdict
 from specbench.recording import Recording
@@ -139,7 +140,7 @@ def _records(recording: Recording, sealed: SealedTrial) -> list[Any]:
     path = recording.paths.trial(sealed.trial.trial_id) / "requests.jsonl"
     try:
         return _decode_requests(path.read_bytes())
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, *NOT_JSON) as error:
         raise RecordingError(
             f"the requests of a sealed trial cannot be read: {error}", where=str(path)
         ) from error
@@ -205,8 +206,10 @@ def _launches(recording: Recording) -> Iterator[tuple[str, dict[str, Any]]]:
     for path in sorted(recording.paths.blocks.glob("*/launch.json")):
         try:
             yield path.parent.name, msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-        except (OSError, msgspec.MsgspecError) as error:
-            raise RecordingError(f"a launch cannot be read: {error}", where=str(path)) from error
+        except (OSError, *NOT_JSON) as error:
+            raise RecordingError(
+                f"a launch cannot be read: {why_not(error)}", where=str(path)
+            ) from error
 
 
 def _gpu_samples(recording: Recording) -> Iterator[tuple[str, pd.DataFrame]]:

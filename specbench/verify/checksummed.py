@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from specbench.errors import InputError
+from specbench.model.json_text import NOT_JSON
 
 SCHEMA = 1
 
@@ -48,7 +49,7 @@ def read_sealed(path: Path) -> tuple[list[dict[str, Any]], str]:
     try:
         rows = [msgspec.json.decode(line) for line in body.splitlines() if line]
         last = msgspec.json.decode(end)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except NOT_JSON as error:
         raise bad_file(path, "is not a reference recording, or was cut inside a line") from error
     if not isinstance(last, dict) or last.get("kind") != "end":
         raise bad_file(path, "is truncated: its last line is missing")

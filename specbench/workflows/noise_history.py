@@ -9,6 +9,7 @@ import msgspec
 
 from specbench.analysis.noise_floor import NoiseFloor
 from specbench.errors import RecordingError
+from specbench.model.json_text import NOT_JSON, why_not
 from specbench.stats.components import NOTHING, Part
 
 FILE = "noise-floor.json"
@@ -117,9 +118,9 @@ def _read(path: Path) -> _History:
         raise RecordingError(
             f"the noise floors cannot be read: {error.strerror}", where=str(path)
         ) from error
-    except msgspec.MsgspecError as error:
+    except NOT_JSON as error:
         raise RecordingError(
-            f"the noise floors are damaged: {error}",
+            f"the noise floors are damaged: {why_not(error)}",
             where=str(path),
             hint="delete the file; `specbench compare ar ar` writes it again",
         ) from error

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from specbench.model.json_text import NOT_JSON
 from specbench.recording import Recording
 from specbench.recording.entries import BlockLost
 from specbench.workflows.recording_open import open_recording
@@ -75,6 +76,6 @@ def _is_locked(lock: Path) -> bool:
 def _live(path: Path) -> dict[str, Any]:
     try:
         state = msgspec.json.decode(path.read_bytes())
-    except (OSError, msgspec.DecodeError):
+    except (OSError, *NOT_JSON):
         return {}  # the runner is just replacing it, or never wrote one
     return state if isinstance(state, dict) else {}

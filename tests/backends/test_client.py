@@ -142,3 +142,18 @@ def test_a_secret_is_a_reference_to_the_environment(monkeypatch: pytest.MonkeyPa
     assert resolve_secret(None) is None
     with pytest.raises(HostError, match="NOT_SET is not set"):
         resolve_secret("${NOT_SET}")
+
+
+DEEP = b"[" * 200_000 + b"]" * 200_000
+
+
+def test_an_answer_nested_too_deeply_is_one_that_says_nothing(
+    script: type[Script], client: ControlClient
+) -> None:
+    for path in ("/server_info", "/get_server_info", "/model_info", "/v1/models", "/get_load"):
+        script.answers[path] = (200, DEEP)
+
+    assert client.model_info() == {}
+    assert client.models() == ()
+    assert client.running() is None
+    assert client.facts().version is None

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -134,3 +135,30 @@ def test_ctrl_c_shows_the_figures_so_far_and_marks_them() -> None:
     assert 4 <= level["columns"]["n_requests"] < 500
     assert level["columns"]["tok_s"] > 0
     assert "Traceback" not in complaint
+
+
+def test_an_event_nested_too_deeply_fails_its_request_in_words(tmp_path: Path) -> None:
+    deep = b'data: {"later": ' + b"[" * 15_000 + b"]" * 15_000 + b"}\n\n"
+
+    def script(connection: socket.socket, number: int) -> None:
+        connection.sendall(stream([GOOD[0], deep, *GOOD[1:]]))
+
+    done = load(script, "--requests", "2", "--keep", str(tmp_path))
+
+    details = [json.loads(line)["detail"] for line in rows_of(tmp_path)]
+    assert "Traceback" not in done.stderr
+    assert "2 × not a reply" in done.stdout  # noqa: RUF001
+    assert {detail.partition(":")[0] for detail in details} == {"it is nested too deeply"}
+    assert done.returncode == 3
+
+
+def rows_of(folder: Path) -> list[bytes]:
+    (path,) = folder.glob("*.jsonl")
+    return path.read_bytes().splitlines()
+
+
+def test_a_model_named_like_markup_is_shown_by_its_name() -> None:
+    done = load(good, "--requests", "2", "--model", "[/red][bold]m:smile:")
+
+    assert "Traceback" not in done.stderr
+    assert "[/red][bold]m:smile:" in done.stderr

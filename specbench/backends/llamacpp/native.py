@@ -11,6 +11,7 @@ from specbench.backends.llamacpp.replies import Timings, take_timings
 from specbench.backends.openai import requests
 from specbench.backends.replies import Reading, excerpt, is_heartbeat, lenient
 from specbench.backends.scored import Answer, Malformed
+from specbench.model.json_text import NOT_JSON, why_not
 from specbench.model.load import Reason, RequestRecord
 
 
@@ -63,8 +64,8 @@ class NativeReader:
             return
         try:
             self._read(self._decode(payload), payload, stamp_ns)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            reading.failure = ("bad_json", f"{error}: {excerpt(payload)}")
+        except NOT_JSON as error:
+            reading.failure = ("bad_json", f"{why_not(error)}: {excerpt(payload)}")
 
     def finish(self) -> None:
         """Settle counts, hash and chunk times; contradictions become `bad_count`."""
@@ -73,7 +74,7 @@ class NativeReader:
     def _decode(self, payload: bytes) -> _Event:
         try:
             return _decode(payload)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except NOT_JSON:
             return lenient(payload, _Event)
 
     def _read(self, event: _Event, payload: bytes, stamp_ns: int) -> None:

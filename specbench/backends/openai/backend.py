@@ -23,6 +23,7 @@ from specbench.backends.paths import path_of
 from specbench.backends.scored import Answer, Malformed, Scored
 from specbench.model.facts import Finding, ServerFacts
 from specbench.model.host import Address
+from specbench.model.json_text import NOT_JSON
 from specbench.model.load import Api, RequestRecord
 from specbench.model.matrix import Level
 from specbench.model.plan import LaunchSpec
@@ -186,7 +187,7 @@ def first_model(body: bytes) -> dict[str, Any]:
     """Return the first entry of /v1/models; empty where there is none."""
     try:
         document = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except NOT_JSON:
         return {}
     entries = document.get("data") if isinstance(document, dict) else None
     first = entries[0] if isinstance(entries, list) and entries else {}

@@ -6,6 +6,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from specbench.backends.replies import Reading, excerpt, is_heartbeat, lenient
+from specbench.model.json_text import NOT_JSON, why_not
 from specbench.model.load import Reason, RequestRecord
 
 
@@ -107,7 +108,7 @@ class OpenAiReader(Generic[Event]):
         body = payloads[:-1] if payloads[-1] == b"[DONE]" else payloads
         try:
             self._read_all(list(map(self._dialect.decode, body)), body, stamps_ns)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except NOT_JSON:
             for payload, stamp_ns in zip(body, stamps_ns, strict=False):
                 self.event(payload, stamp_ns)
         if body is not payloads:
@@ -122,8 +123,8 @@ class OpenAiReader(Generic[Event]):
             return
         try:
             event = self._decode(payload)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            self._reading.failure = ("bad_json", f"{error}: {excerpt(payload)}")
+        except NOT_JSON as error:
+            self._reading.failure = ("bad_json", f"{why_not(error)}: {excerpt(payload)}")
         else:
             self._read(event, payload, stamp_ns)
 
@@ -134,7 +135,7 @@ class OpenAiReader(Generic[Event]):
     def _decode(self, payload: bytes) -> Event:
         try:
             return self._dialect.decode(payload)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except NOT_JSON:
             return lenient(payload, self._dialect.kind)
 
     def _read_all(self, events: list[Event], payloads: list[bytes], stamps_ns: list[int]) -> None:

@@ -4,6 +4,7 @@ import msgspec
 
 from specbench.backends.backend import HttpRequest, Verb
 from specbench.backends.openai import control as openai
+from specbench.model.json_text import NOT_JSON
 
 FLUSH_WAIT_S = 10.0
 
@@ -50,5 +51,5 @@ def running(body: bytes) -> int | None:
     try:
         loads = msgspec.json.decode(body).get("loads")
         return sum(int(row.get("num_running_reqs") or 0) for row in loads) if loads else None
-    except (msgspec.DecodeError, AttributeError, TypeError, ValueError):
+    except (*NOT_JSON, AttributeError, TypeError, ValueError):
         return None

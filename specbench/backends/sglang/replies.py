@@ -4,6 +4,7 @@ import msgspec
 
 from specbench.backends.openai.replies import Choice, Dialect, OpenAiEvent
 from specbench.backends.replies import Reading, excerpt, first_given, is_heartbeat, lenient
+from specbench.model.json_text import NOT_JSON, why_not
 from specbench.model.load import Reason, RequestRecord
 
 
@@ -100,7 +101,7 @@ class GenerateReader:
         try:
             for number, event in enumerate(list(map(_decode, body))):
                 self._read(event, body[number], stamps_ns[number])
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except NOT_JSON:
             for payload, stamp_ns in zip(body, stamps_ns, strict=False):
                 self.event(payload, stamp_ns)
         if body is not payloads:
@@ -115,8 +116,8 @@ class GenerateReader:
             return
         try:
             event = self._decode(payload)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            self._reading.failure = ("bad_json", f"{error}: {excerpt(payload)}")
+        except NOT_JSON as error:
+            self._reading.failure = ("bad_json", f"{why_not(error)}: {excerpt(payload)}")
         else:
             self._read(event, payload, stamp_ns)
 
@@ -127,7 +128,7 @@ class GenerateReader:
     def _decode(self, payload: bytes) -> _GenerateEvent:
         try:
             return _decode(payload)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except NOT_JSON:
             return lenient(payload, _GenerateEvent)
 
     def _read(self, event: _GenerateEvent, payload: bytes, stamp_ns: int) -> None:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from specbench.analysis.failures import told
+from specbench.cli.show.consoles import literal
 from specbench.errors import InputError, Interrupted
 from specbench.model.columns import shown_in
 from specbench.model.load import DriveProgress
@@ -36,7 +37,7 @@ def levels(text: str) -> tuple[int, ...]:
 
 def show(events: Iterable[LoadEvent], *, as_json: bool) -> int:
     """Follow a measurement and show what came out; returns the exit status."""
-    progress = Console(stderr=True, highlight=False)
+    progress = literal(stderr=True)
     glance = _Glance(progress)
     server: ServerSeen | None = None
     done: list[LevelFinished] = []
@@ -64,7 +65,7 @@ def show(events: Iterable[LoadEvent], *, as_json: bool) -> int:
 
 def show_limits(limits: Iterable[Limit], *, as_json: bool) -> int:
     """Show what this machine can measure, and how well."""
-    progress = Console(stderr=True, highlight=False)
+    progress = literal(stderr=True)
     done = []
     for limit in limits:
         progress.print(f"{limit.streams} streams ...")
@@ -95,8 +96,8 @@ def show_limits(limits: Iterable[Limit], *, as_json: bool) -> int:
 
 def _output() -> Console:
     """Give standard output: as wide as the terminal, or wide enough for every column."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=LOG_WIDTH)
+    console = literal()
+    return console if console.is_terminal else literal(width=LOG_WIDTH)
 
 
 class _Glance:
@@ -136,13 +137,13 @@ def _table(done: list[LevelFinished]) -> None:
     console.print(table)
     for level in done:
         if level.failures:
-            console.print(f"{level.name}: failed: {told(level.failures)}", markup=False)
+            console.print(f"{level.name}: failed: {told(level.failures)}")
         if level.gave_up:
-            console.print(f"{level.name}: ended early: {level.gave_up}", markup=False)
+            console.print(f"{level.name}: ended early: {level.gave_up}")
         if lacking := _lacking(level):
-            console.print(f"{level.name}: {lacking}", markup=False)
+            console.print(f"{level.name}: {lacking}")
         for reason in (level.columns.get("in_doubt") or {}).values():
-            console.print(f"{level.name}: withheld: {reason}", markup=False)
+            console.print(f"{level.name}: withheld: {reason}")
         found = level.accuracy
         console.print(
             f"{level.name}: TTFT is right within {_number(found.ttft_error_us)} us, chunk gaps"

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from specbench.cli.show.consoles import literal
 from specbench.cli.show.live import live_display, plain_display
 from specbench.cli.show.plan import duration, plan_lines
 from specbench.model.columns import BY_NAME, of_cells
@@ -30,7 +31,7 @@ LEFT = ("algorithm", "flags")
 
 def follow(events: Iterable[RunEvent], *, as_json: bool) -> RunFinished:
     """Show events as they come, on standard error; returns the last one."""
-    console = Console(stderr=True, highlight=False)
+    console = literal(stderr=True)
     display = live_display if console.is_terminal and not as_json else plain_display
     finished = RunFinished(recording="", measured=0, already_done=0, failed=0, invalid=0)
     with display(console) as show:
@@ -48,9 +49,9 @@ def summary(finished: RunFinished, *, as_json: bool) -> int:
         document = msgspec.to_builtins(conclusion) | msgspec.to_builtins(finished)
         emit_json(document)
         return finished.exit_status
-    console = Console(highlight=False)
+    console = literal()
     if not console.is_terminal:
-        console = Console(highlight=False, width=LOG_WIDTH)
+        console = literal(width=LOG_WIDTH)
     _print_rows(console, conclusion)
     if not finished.measured and not finished.failed and finished.already_done:
         console.print(
@@ -129,7 +130,7 @@ def watch(states: Iterator[Status]) -> None:
     """Show where a run stands, again and again until it ends."""
     from rich.live import Live  # only --watch pays for it
 
-    with Live(console=Console(highlight=False), auto_refresh=False) as live:
+    with Live(console=literal(), auto_refresh=False) as live:
         for state in states:
             live.update(Text("\n".join(_status_lines(state))), refresh=True)
 

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from specbench.backends.base_url import base_url
+from specbench.backends.bearer import bearer
 from specbench.backends.paths import path_of
 from specbench.backends.products import backend_for
 from specbench.errors import DriveFailed, InputError
@@ -95,9 +96,7 @@ def _head(path: str, authority: str, target: Target) -> bytes:
                 f"the environment variable {target.api_key_env} is not set",
                 hint="it must hold the API key of the server",
             )
-        if not key.isascii() or not key.isprintable():
-            raise InputError(f"the API key in {target.api_key_env} holds characters no header can")
-        lines.append(f"Authorization: Bearer {key}")
+        lines.append(f"Authorization: {bearer(key, target.api_key_env)}")
     return ("\r\n".join(lines) + "\r\n").encode()
 
 

@@ -14,6 +14,7 @@ from specbench.errors import InputError
 from specbench.loadgen.hotpath.endpoint import Endpoint
 from specbench.loadgen.hotpath.exchange import Exchange
 from specbench.loadgen.schedule import Share
+from specbench.model.json_text import NOT_JSON, why_not
 from specbench.model.load import Api, LoadSpec, Prompt, RequestRecord
 
 
@@ -141,5 +142,5 @@ def _cycle(path: Path, first: int, end: int | None) -> Iterator[tuple[int, Promp
 def _prompt(decoder: msgspec.json.Decoder[Prompt], line: bytes, where: str) -> Prompt:
     try:
         return decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"not a prompt: {error}", where=where) from None
+    except NOT_JSON as error:
+        raise InputError(f"not a prompt: {why_not(error)}", where=where) from None
