@@ -101,10 +101,11 @@ class Server:
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        for connection in self._open:
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-            connection.close()
+        with self._lock:
+            for connection in self._open:
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+                connection.close()
 
     def hang(self) -> None:
         """Let a script wait until the server is closed."""
@@ -120,15 +121,25 @@ class Server:
                 connection, _ = self._listener.accept()
             except OSError:
                 return
-            self._open.append(connection)
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+            if self._keep(connection):
+                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _keep(self, connection: socket.socket) -> bool:
+        """Remember a connection for `close`; one that comes as late as that is closed here."""
+        with self._lock:
+            if not self._closing.is_set():
+                self._open.append(connection)
+                return True
+        connection.close()
+        return False
 
     def _serve(self, connection: socket.socket) -> None:
         buffer = b""
         with contextlib.suppress(OSError):
             if self._tls is not None:
                 connection = self._tls.wrap_socket(connection, server_side=True)
-                self._open.append(connection)
+                if not self._keep(connection):
+                    return
             while True:
                 while b"\r\n\r\n" not in buffer:
                     data = connection.recv(65536)
