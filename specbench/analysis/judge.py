@@ -20,7 +20,7 @@ ALPHA = 0.05
 
 FEW_REQUESTS = 8
 SMALL = math.log(1.05)
-"""Below so many requests a slot the window leans on few prompts: no verdict under 5 %."""
+"""Below so many requests a slot the window leans on few prompts: no verdict that 5 % explain."""
 
 UNEVEN_ORDER = 0.5
 BEYOND_DRIFT = math.log(1.3)
@@ -160,8 +160,8 @@ def _withheld(cell: Cell, judged: Judged, *, apart: bool) -> list[str]:
     """Doubts that a small effect cannot stand against."""
     found = []
     size = abs(judged.effect.value)
-    if cell.few and size < SMALL:
-        found.append(f"few_requests: {cell.few}; no verdict under 5 %")
+    if cell.few and size - judged.half < SMALL:
+        found.append(f"few_requests: {cell.few}; no verdict unless its interval is beyond 5 %")
     uneven = cell.order is not None and abs(cell.order) >= UNEVEN_ORDER and not apart
     if uneven and cell.pairs.launches > 1 and size - judged.half < BEYOND_DRIFT:
         later = "second" if (cell.order or 0) > 0 else "first"

@@ -170,16 +170,31 @@ def test_a_factor_that_no_drift_explains_is_called_in_any_order() -> None:
     assert judged((fixed, requests, blocks)).verdict == "faster"
 
 
-def test_few_requests_a_slot_support_no_verdict_under_five_per_cent() -> None:
+@pytest.mark.parametrize("step_ms", [9.65, 9.45])
+def test_few_requests_a_slot_support_no_verdict_that_five_per_cent_could_explain(
+    step_ms: float,
+) -> None:
     sides = [
         Side(name, concurrency=(16,), step_ms=step, launches=5, launch_sd=0.001)
-        for name, step in (("dflash", 10.0), ("eagle", 9.65))
+        for name, step in (("dflash", 10.0), ("eagle", step_ms))
     ]
 
     (cell,) = judged(recording(*sides)).cells
 
     assert cell.verdict == "inconclusive"
     assert cell.doubts[0].startswith("few_requests: 30 requests on 16 slots")
+    assert "few_requests" in cell.flags
+
+
+def test_few_requests_a_slot_support_a_verdict_far_beyond_five_per_cent() -> None:
+    sides = [
+        Side(name, concurrency=(16,), step_ms=step, launches=5, launch_sd=0.001)
+        for name, step in (("dflash", 10.0), ("eagle", 7.0))
+    ]
+
+    (cell,) = judged(recording(*sides)).cells
+
+    assert cell.verdict == "faster"
     assert "few_requests" in cell.flags
 
 
