@@ -101,8 +101,7 @@ def _filtered(book: Book, filters: Filters) -> Stage:
     def run() -> Evidence | None:
         return run_filter(book, filters) if book.nodes else None
 
-    cost = 4 * book.session.budget.draws.filtered * book.session.budget.draws.nodes // 4
-    return Stage(f"{label(filters)} in draws", run, run, cost)
+    return Stage(f"{label(filters)} in draws", run, run)
 
 
 def _own(book: Book, own: Filters, waves: Sequence[int]) -> Stage:

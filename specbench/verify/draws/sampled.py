@@ -63,7 +63,7 @@ def run_sampled(book: Book, filters: Filters, waves: Sequence[int]) -> Evidence 
     drawn, looks = Drawn(), len(waves)
     found = None
     for wave in waves:
-        if book.session.left < wave_cost(book, wave):
+        if book.session.left < wave_cost(book.nodes, wave):
             break
         draw_wave(book, drawn, book.nodes, filters, wave)
         found = _examine(book, drawn, filters, looks)
@@ -83,9 +83,9 @@ def run_sampled(book: Book, filters: Filters, waves: Sequence[int]) -> Evidence 
     return found
 
 
-def wave_cost(book: Book, draws: int) -> int:
-    """Return about how many tokens a wave generates."""
-    return sum(draws * (1 + node.run + 1) for node in book.nodes) + draws * len(book.nodes) // 2
+def wave_cost(nodes: Sequence[Node], draws: int) -> int:
+    """Return about how many tokens a wave generates: both sides, and what follows."""
+    return math.ceil(sum(draws * (3.5 + node.run / 2) for node in nodes))
 
 
 def draw_wave(
@@ -151,8 +151,9 @@ def _examine(book: Book, drawn: Drawn, filters: Filters, looks: int) -> Evidence
     at, after = drawn.strata(filters.top_k)
     noise = book.allowance(filters.temperature)
     margins, slack = book.session.budget.margins, _slack(filters)
-    heat = _temperature(exchange.tilt(at, noise), margins.level)
-    share, width = exchange.favourite(at, noise).size(margins.level)
+    both = [*at, *after]
+    heat = _temperature(exchange.tilt(both, noise), margins.level)
+    share, width = exchange.favourite(both, noise).size(margins.level)
     effects = (
         _effect("t_eff_pct", *heat, slack * margins.t_eff_pct),
         _effect("excess_greedy_pct", 100 * share, 100 * width, slack * margins.excess_greedy_pct),
@@ -212,8 +213,8 @@ def _tests(
     both = [*at, *after]
     seen: dict[str, str] = {}
     found: dict[str, float | None] = {
-        "temperature": exchange.tilt(at, noise).p,
-        "favourite": exchange.favourite(at, noise).p,
+        "temperature": exchange.tilt(both, noise).p,
+        "favourite": exchange.favourite(both, noise).p,
         "rare tokens": exchange.rare(both, noise).p,
     }
     doubt = ""
