@@ -60,7 +60,7 @@ def verify_server(url: str, options: VerifyOptions) -> Iterator[VerifyEvent]:
 
     """
     reference = read_reference(options.reference) if options.reference else None
-    if reference is not None and reference.taped:
+    if reference is not None and reference.holds_outputs:
         raise InputError(
             "this file holds outputs of a speculative server: a plain server can score them, but "
             "they are no reference",

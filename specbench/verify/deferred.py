@@ -17,7 +17,7 @@ from specbench.verify.handshake import Server, shake_hands
 from specbench.verify.options import VerifyOptions
 from specbench.verify.plan import Samples
 from specbench.verify.prompts import load_prompts
-from specbench.verify.recorded_outputs import Tape, read_tape
+from specbench.verify.recorded_outputs import RecordedOutputs, read_recorded_outputs
 from specbench.verify.reference import Reference, different_target
 from specbench.verify.session import Session
 from specbench.verify.statistics.logprob_gap import margins_from_control
@@ -38,7 +38,7 @@ def score_recording(
 
     """
     start = time.monotonic()
-    tape, scoring = read_tape(reference), shake_hands(client)
+    tape, scoring = read_recorded_outputs(reference), shake_hands(client)
     _check_scoring(client, scoring)
     reason = nothing_to_test(tape.server, options)
     if reason:
@@ -82,7 +82,7 @@ def _check_scoring(client: Client, scoring: Server) -> None:
         )
 
 
-def _session(client: Client, scoring: Server, tape: Tape, options: VerifyOptions) -> Session:
+def _session(client: Client, scoring: Server, tape: RecordedOutputs, options: VerifyOptions) -> Session:
     """Return a session that asks as the recorded server was asked, and scores on the other."""
     client.concurrency = int(tape.reference.manifest["concurrency"])
     both = tape.server.abilities & scoring.abilities & {"logit_bias"}
@@ -94,7 +94,7 @@ def _session(client: Client, scoring: Server, tape: Tape, options: VerifyOptions
     return Session(client, server, tape.prompts, recorded.plan, options.seed)
 
 
-def _other_target(session: Session, tape: Tape, scoring: Server) -> str:
+def _other_target(session: Session, tape: RecordedOutputs, scoring: Server) -> str:
     """Say why the scoring server does not hold the recorded server's target, or nothing."""
     ours = load_prompts(session.client.tokenise, scoring.context, 1)
     if (ours.texts, ours.chat, ours.short) != (
@@ -111,7 +111,7 @@ def _other_target(session: Session, tape: Tape, scoring: Server) -> str:
     return _strange_first_tokens(session, tape)
 
 
-def _strange_first_tokens(session: Session, tape: Tape) -> str:
+def _strange_first_tokens(session: Session, tape: RecordedOutputs) -> str:
     """Compare greedy first tokens, for recordings of servers that could not score texts."""
     pairs = tape.first_tokens()
     if not pairs:

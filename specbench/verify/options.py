@@ -99,7 +99,7 @@ class Budget:
     `limit` bounds everything with top-up and confirmation; `sampled` gives tokens a
     configuration; the greedy stages are numbers of requests of `length` tokens; `filters` those of
     each probe of a filter; `frozen` is contexts x draws; `composed` are requests with both filters;
-    `own` and `own_frozen` are tokens and contexts x draws of the user's own parameters; `base` is
+    `own` and `own_fixed` are tokens and contexts x draws of the user's own parameters; `base` is
     the limit without these; `draws` are the sizes where the server gives no scores.
     """
 
@@ -118,12 +118,12 @@ class Budget:
     soak: int = 0
     logprobs: int = 12
     coins: tuple[int, int] = (16, 24)
-    frozen: tuple[int, int] = (0, 0)
+    fixed: tuple[int, int] = (0, 0)
     penalties: int = 4
     filters: int = 4
     composed: int = 0
     own: int = 1500
-    own_frozen: tuple[int, int] = (8, 64)
+    own_fixed: tuple[int, int] = (8, 64)
     base: int = 0
     draws: DrawSizes = field(default_factory=lambda: QUICK_DRAWS)
 
@@ -160,14 +160,14 @@ class Budget:
             mixed=self.mixed // 2,
             soak=self.soak // 2,
             logprobs=-(-self.logprobs // 2),
-            frozen=(self.frozen[0], self.frozen[1] * 3 // 4),
+            fixed=(self.fixed[0], self.fixed[1] * 3 // 4),
         )
 
     def with_own(self, own: Filters) -> Budget:
         """Return the budget with one more sampled configuration, and the tokens that it needs."""
         if own in [filters for filters, _ in self.sampled]:
             return self
-        contexts, draws = self.own_frozen
+        contexts, draws = self.own_fixed
         extra = 2 * self.own + 2 * 3 * contexts * draws
         return replace(
             self,
@@ -202,12 +202,12 @@ BUDGETS: dict[BudgetName, Budget] = {
         soak=24,
         logprobs=36,
         coins=(32, 48),
-        frozen=(24, 192),
+        fixed=(24, 192),
         penalties=8,
         filters=8,
         composed=10,
         own=8000,
-        own_frozen=(24, 96),
+        own_fixed=(24, 96),
         draws=DEFAULT_DRAWS,
     ),
     "deep": Budget(
@@ -225,12 +225,12 @@ BUDGETS: dict[BudgetName, Budget] = {
         soak=64,
         logprobs=96,
         coins=(32, 96),
-        frozen=(48, 384),
+        fixed=(48, 384),
         penalties=16,
         filters=16,
         composed=24,
         own=30_000,
-        own_frozen=(48, 192),
+        own_fixed=(48, 192),
         draws=DEEP_DRAWS,
     ),
 }

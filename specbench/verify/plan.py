@@ -14,7 +14,7 @@ from specbench.verify.sampling import (
     draw_sample,
     examine_sample,
     run_coins,
-    run_frozen,
+    run_fixed_contexts,
     title,
 )
 from specbench.verify.session import Session
@@ -66,9 +66,9 @@ def _by_cost(session: Session, samples: Samples) -> Iterator[Stage]:
     for mix, count in size.sampled:
         yield _sampled(session, samples, mix, count)
     for mix in (S1, WARM):
-        yield _frozen(session, samples, mix, size.frozen)
+        yield _frozen(session, samples, mix, size.fixed)
     if session.own is not None:
-        yield _frozen(session, samples, session.own, size.own_frozen)
+        yield _frozen(session, samples, session.own, size.own_fixed)
     both = plain_stage(session, "top_k with top_p", run_both, size.composed * 64 + 64)
     yield replace(both, top_k=True)
     last = greedy.soak(session)
@@ -143,7 +143,7 @@ def _frozen(session: Session, samples: Samples, filters: Filters, size: tuple[in
         if filters.min_p and session.server.speculative:
             session.not_tested.append(f"{name}: min_p is documented to be ignored there")
             return None
-        found = run_frozen(session, filters, source, size) if source is not None else None
+        found = run_fixed_contexts(session, filters, source, size) if source is not None else None
         if found is None:
             session.not_tested.append(f"{name}: no context fits")
         return found

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from specbench.errors import InputError, ServiceError
-from specbench.verify.checksummed import write_sealed
+from specbench.verify.checksummed import write_checksummed
 from specbench.verify.client import Refused
 from specbench.verify.concurrency_watch import Load
 from specbench.verify.handshake import Server
@@ -71,7 +71,7 @@ def record_outputs(session: Session, path: Path, budget: str) -> dict[str, Any]:
         death = error
         rows.append({"kind": "cut", "where": recorder.stage, "what": error.what})
     head["tokens"] = sum(len(part.ids) for b in recorder.batches for a in b.answers for part in a)
-    write_sealed(path, [*rows, *(_row(batch) for batch in recorder.batches)])
+    write_checksummed(path, [*rows, *(_row(batch) for batch in recorder.batches)])
     if death is not None:
         raise ServiceError(
             f"{death.what} (in {recorder.stage})",
@@ -99,7 +99,7 @@ class _Recorder:
         ]
         session.ask(asks)
         for again in _PASSES:
-            for stage in taped_stages(session, Samples()):
+            for stage in recordable_stages(session, Samples()):
                 self.stage, self.again, self.rotation = stage.name, again, session.rotation
                 try:
                     (stage.again if again else stage.run)()
@@ -124,7 +124,7 @@ class _Recorder:
 
 
 @dataclass(slots=True)
-class Tape:
+class RecordedOutputs:
     """A recording that is played back in a session whose client scores."""
 
     reference: Reference
@@ -150,7 +150,7 @@ class Tape:
 
     def stages(self, session: Session, samples: Samples) -> list[Stage]:
         """Return the stages, each of which plays back its own part."""
-        return [self._played(stage) for stage in taped_stages(session, samples)]
+        return [self._played(stage) for stage in recordable_stages(session, samples)]
 
     def answer(self, asks: Sequence[Ask], _: int | None) -> list[list[Completion]]:
         """Return the recorded answers of the requests, which must be the recorded ones."""
@@ -188,7 +188,7 @@ class Tape:
         return play
 
 
-def read_tape(reference: Reference) -> Tape:
+def read_recorded_outputs(reference: Reference) -> RecordedOutputs:
     """Read recorded outputs.
 
     Raises:
@@ -217,10 +217,10 @@ def read_tape(reference: Reference) -> Tape:
         ) from error
     if prompts is None:
         raise InputError("the recorded outputs hold no prompts", hint="record them again")
-    return Tape(reference, server, prompts, batches, cut)
+    return RecordedOutputs(reference, server, prompts, batches, cut)
 
 
-def taped_stages(session: Session, samples: Samples) -> list[Stage]:
+def recordable_stages(session: Session, samples: Samples) -> list[Stage]:
     """Return the stages that need no scores to know what to ask for."""
     kept: list[Stage] = []
     left: list[Stage] = []

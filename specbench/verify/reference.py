@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from specbench.verify.checksummed import SCHEMA, read_sealed, write_sealed
+from specbench.verify.checksummed import SCHEMA, read_checksummed, write_checksummed
 from specbench.verify.handshake import RANKS
 from specbench.verify.session import Session
 from specbench.verify.statistics.prefill_gap import gaps
@@ -39,7 +39,7 @@ class Reference:
     rows: tuple[dict[str, Any], ...] = ()
 
     @property
-    def taped(self) -> bool:
+    def holds_outputs(self) -> bool:
         """Whether it holds outputs that are still to be scored, and not a plain server's noise."""
         return bool(self.manifest.get("outputs"))
 
@@ -66,7 +66,7 @@ def record_reference(session: Session, path: Path) -> dict[str, Any]:
                 "gaps": [round(float(x), 5) for x in gaps(verified)],
             }
         )
-    write_sealed(path, rows)
+    write_checksummed(path, rows)
     return rows[0]
 
 
@@ -85,7 +85,7 @@ def read_reference(path: Path) -> Reference:
         InputError: it does not exist, is truncated, was changed, or is of a newer schema.
 
     """
-    rows, digest = read_sealed(path)
+    rows, digest = read_checksummed(path)
     greedy = [row for row in rows if row["kind"] == "greedy"]
     return Reference(
         manifest=rows[0],

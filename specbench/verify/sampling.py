@@ -96,7 +96,7 @@ def title(session: Session, filters: Filters) -> str:
     return f"sampled {label(filters)}" + (" (yours)" if filters == session.own else "")
 
 
-def run_frozen(
+def run_fixed_contexts(
     session: Session, filters: Filters, source: Sample, size: tuple[int, int]
 ) -> Evidence | None:
     """Sample the open token of frozen contexts by verify; compare with what prefill says.

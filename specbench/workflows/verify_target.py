@@ -64,7 +64,7 @@ def verify_url(url: str, options: VerifyOptions) -> Iterator[VerifyEvent]:
     reference = read_reference(options.reference) if options.reference else None
     client = Client(url, options.api_key_env, options.concurrency, options.timeout_s)
     try:
-        if reference is not None and reference.taped:
+        if reference is not None and reference.holds_outputs:
             yield from score_recording(client, options, reference)
         else:
             yield from run_battery(client, options, reference)

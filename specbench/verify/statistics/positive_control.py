@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from specbench.verify.statistics import exchange
-from specbench.verify.statistics.eprocess import wealth
+from specbench.verify.statistics.eprocess import e_process
 from specbench.verify.statistics.exchange import Stratum
 from specbench.verify.statistics.logprob_gap import Margins, audit
 from specbench.verify.statistics.scores import favourite, log_likelihood, tail
@@ -147,5 +147,5 @@ def _sees_uniform(sampled: ScoredTokens, vocab: int, rng: np.random.Generator) -
     atoms = shape(garbled, Filters())
     # Where the server does not say its vocabulary, the bet on uniform tokens is a weak one.
     p = tail(atoms).p
-    bet = wealth(atoms, garbled.logp[atoms.row], vocab, REJECT)
+    bet = e_process(atoms, garbled.logp[atoms.row], vocab, REJECT)
     return bet.crossed_at is not None or (p is not None and p < REJECT)

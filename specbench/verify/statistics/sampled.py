@@ -8,7 +8,7 @@ import numpy as np
 
 from specbench.stats.counts import poisson_upper
 from specbench.verify.statistics import scores, sizes
-from specbench.verify.statistics.eprocess import wealth
+from specbench.verify.statistics.eprocess import e_process
 from specbench.verify.statistics.evidence import Effect, Evidence
 from specbench.verify.statistics.production import combined, forbidden, shape_any
 from specbench.verify.statistics.shaping import Atoms, Filters, shape, support_violations
@@ -46,7 +46,7 @@ def examine(
     atoms = shape_any(good, filters) if combined(filters) else shape(good, filters)
     likelihood = scores.log_likelihood(atoms)
     unlumped = good.logp[atoms.row] if filters == Filters() else None
-    bet = wealth(atoms, unlumped, vocab, alpha)
+    bet = e_process(atoms, unlumped, vocab, alpha)
     effects = _effects(atoms, likelihood, filters, int(bad.sum()), len(tokens), margins)
     tests, seen = _tests(good, atoms, likelihood, stop_ids, seed)
     evidence = Evidence(
@@ -57,7 +57,7 @@ def examine(
         concurrency=0,
         temperature=filters.temperature,
         tests=tests,
-        log_wealth=bet.log_max,
+        log_e=bet.log_max,
         effects=effects,
         profile=scores.profile(likelihood, good.round_index[atoms.row]),
         note=f"best bet: {bet.best}" if bet.crossed_at else "",
