@@ -12,6 +12,7 @@ from specbench.model.verdict import VerdictDocument
 from specbench.verify import determinism
 from specbench.verify.client import Client, Refused
 from specbench.verify.conclusion import Conclusion, conclude, without_battery
+from specbench.verify.concurrency_watch import Watch
 from specbench.verify.events import (
     StageFinished,
     StageStarted,
@@ -31,7 +32,7 @@ from specbench.verify.reference import (
     read_reference,
     warnings,
 )
-from specbench.verify.session import Session, refusal
+from specbench.verify.session import Control, Live, Scorer, Session, Source, refusal
 from specbench.verify.stage import Stage
 from specbench.verify.statistics.counters import accept_len
 from specbench.verify.statistics.coverage import lacking, measure
@@ -83,11 +84,19 @@ def verdict_of(url: str, options: VerifyOptions) -> VerdictDocument:
 
 
 def open_session(
-    client: Client, server: Server, options: VerifyOptions, level: Level = "scores"
+    client: Client,
+    server: Server,
+    options: VerifyOptions,
+    level: Level = "scores",
+    *,
+    answers: Source | None = None,
+    scores: Scorer | None = None,
+    watch: Watch | None = None,
 ) -> Session:
     """Tokenise the prompts and gather what the stages share; `level` decides the sizes.
 
-    Outputs that are recorded to be scored later have the sizes of full scores.
+    Answers and scores are those of the running server, where no others are given. Outputs that are
+    recorded to be scored later have the sizes of full scores.
 
     Raises:
         Refused: the server does not tokenise.
@@ -95,8 +104,19 @@ def open_session(
     """
     budget = options.plan.at(level)
     prompts = load_prompts(_tokeniser(client, server), server.context, max(budget.long, 1))
-    scorer = OneTokenScores(client) if level == "one_token_scores" else None
-    return Session(client, server, prompts, budget, options.seed, own=options.own, scorer=scorer)
+    watch = watch or Watch()
+    one_token = level == "one_token_scores"
+    return Session(
+        client,
+        server,
+        prompts,
+        budget,
+        options.seed,
+        answers or Live(client, watch),
+        scores or (OneTokenScores(client) if one_token else client.score_all),
+        watch,
+        own=options.own,
+    )
 
 
 def _tokeniser(client: Client, server: Server) -> Tokenise:
@@ -149,13 +169,13 @@ def run_stages(
             if evidence is not None and evidence.stage == "GC":
                 yield from _soon_known(session, conclusion, time.monotonic() - start)
             if conclusion.options.fail_fast and (yield from _damned(session, done)):
-                session.not_tested.append(f"everything after {stage.name}: fail-fast")
+                session.seen.not_tested.append(f"everything after {stage.name}: fail-fast")
                 break
         else:
             place = "the stages that ask for fresh or more requests"
             yield from _confirm(session, done)
             yield from _refine(session, done)
-            if session.source is None:
+            if not session.to_replay:
                 yield from _determinism(session, conclusion)
     except ServiceError as error:
         conclusion.cut_short = True
@@ -172,7 +192,7 @@ def _soon_known(session: Session, conclusion: Conclusion, seconds: float) -> Ite
         yield VerifyNotice(
             text=f"{rate:.0f} tokens a second: at most {minutes:.1f} minutes to come"
         )
-    mean = accept_len(session.greedy_counters)
+    mean = accept_len(session.seen.greedy_counters)
     if mean is not None and mean < DEAD_DRAFT:
         text = (
             f"the draft is as good as dead: accept_len {mean:.2f} in greedy output, so little of "
@@ -213,13 +233,15 @@ def _ask_again(
         if not suspicious(evidence, share, bar) or evidence.fresh or evidence.fails_again:
             continue
         if session.left < min(stage.cost // 4, session.budget.length):
-            session.not_tested.append(f"{stage.name}: no budget left to confirm a small p-value")
+            session.seen.not_tested.append(
+                f"{stage.name}: no budget left to confirm a small p-value"
+            )
             continue
         yield StageStarted(stage=f"{stage.name}, confirmed on fresh requests")
         try:
             fresh = stage.again()
         except Refused as error:
-            session.not_tested.append(refusal(stage.name, error))
+            session.seen.not_tested.append(refusal(stage.name, error))
             continue
         if fresh is not None:
             done[index] = (stage, evidence.with_fresh(fresh))
@@ -242,14 +264,14 @@ def _determinism(session: Session, conclusion: Conclusion) -> Iterator[VerifyEve
     """Say whether greedy output repeats itself, with what the budget has left."""
     name = "determinism at temperature 0"
     if session.left < determinism.cost(session):
-        session.not_tested.append(f"{name}: the budget was spent")
+        session.seen.not_tested.append(f"{name}: the budget was spent")
         return
     yield StageStarted(stage=name)
     before = session.client.spent.generated
     try:
         conclusion.notes.append(determinism.describe_determinism(session))
     except Refused as error:
-        session.not_tested.append(refusal(name, error))
+        session.seen.not_tested.append(refusal(name, error))
         return
     spent = session.client.spent.generated
     yield StageFinished(
@@ -263,13 +285,13 @@ def _determinism(session: Session, conclusion: Conclusion) -> Iterator[VerifyEve
 
 def _attempt(session: Session, stage: Stage) -> Evidence | None:
     if session.left < stage.cost * session.price:
-        session.not_tested.append(f"{stage.name}: the budget was spent")
+        session.seen.not_tested.append(f"{stage.name}: the budget was spent")
         return None
     before = len(session.watch.loads)
     try:
         evidence = stage.run()
     except Refused as error:
-        session.not_tested.append(refusal(stage.name, error))
+        session.seen.not_tested.append(refusal(stage.name, error))
         return None
     if evidence is None:
         return None
@@ -279,12 +301,12 @@ def _attempt(session: Session, stage: Stage) -> Evidence | None:
 
 def check_run(session: Session, conclusion: Conclusion) -> None:
     """Positive control on this very data, and whether the server is still the same process."""
-    sampled = join(session.sampled)
-    greedy = join(session.greedy)
+    sampled = join(session.seen.sampled)
+    greedy = join(session.seen.greedy)
     conclusion.essential += blind_spots(
-        greedy, sampled, session.server.vocab, session.seed, session.margins
+        greedy, sampled, session.server.vocab, session.seed, session.control.margins
     )
-    conclusion.essential += blind_spots_of_draws(session.contexts, session.seed)
+    conclusion.essential += blind_spots_of_draws(session.seen.contexts, session.seed)
     try:
         if session.server.identity and identity(session.client) != session.server.identity:
             conclusion.essential.append("the server was restarted during the run")
@@ -304,9 +326,9 @@ def _covered(session: Session, evidence: Evidence) -> Evidence:
     if peak is not None and peak < REACHED * evidence.concurrency:
         return replace(evidence, lacking=_too_few(peak, evidence.concurrency))
     if evidence.stage in _GREEDY:
-        return replace(evidence, lacking=lacking(measure(session.greedy_counters), rule))
+        return replace(evidence, lacking=lacking(measure(session.seen.greedy_counters), rule))
     if evidence.stage in _SAMPLED:
-        return replace(evidence, lacking=lacking(measure(session.sampled_counters), rule))
+        return replace(evidence, lacking=lacking(measure(session.seen.sampled_counters), rule))
     return evidence
 
 
@@ -348,9 +370,8 @@ def _use_reference(session: Session, reference: Reference) -> str:
         return f"the reference cannot be compared: {error}"
     if problem:
         return problem
-    session.control_regrets = reference.regrets
-    session.control_gaps = reference.gaps
-    session.margins = margins_from_control(reference.regrets)
+    margins = margins_from_control(reference.regrets)
+    session.control = Control(margins, reference.regrets, reference.gaps)
     return ""
 
 

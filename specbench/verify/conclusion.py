@@ -121,12 +121,12 @@ def _missing(evidences: Sequence[Evidence]) -> list[str]:
 
 def _not_tested(conclusion: Conclusion) -> list[str]:
     session = conclusion.session
-    out = list(dict.fromkeys(session.not_tested))
+    out = list(dict.fromkeys(session.seen.not_tested))
     if conclusion.reference is None:
         out.append(
             "what is wrong in prefill and verify alike (weights, template): no reference was given"
         )
-    if not session.stop_ids:
+    if not session.seen.stop_ids:
         out.append("stop tokens: no request ended by itself")
     never = (
         "grammar-constrained decoding, chat shapes (reasoning, tool calls, stop strings), LoRA, "
@@ -154,7 +154,7 @@ def _needed(
 def _stats(conclusion: Conclusion, seconds: float) -> dict[str, Any]:
     session = conclusion.session
     spent = session.client.spent
-    counters = [*session.greedy_counters, *session.sampled_counters]
+    counters = [*session.seen.greedy_counters, *session.seen.sampled_counters]
     mean = accept_len(counters)
     return {
         "generated_tokens": spent.generated,
@@ -170,8 +170,8 @@ def _stats(conclusion: Conclusion, seconds: float) -> dict[str, Any]:
             "t_eff_pct": session.budget.margins.t_eff_pct,
             "excess_greedy_pct": session.budget.margins.excess_greedy_pct,
             "garbage_pct": session.budget.margins.garbage_pct,
-            "soft_nat": session.margins.soft,
-            "hard_nat": session.margins.hard,
+            "soft_nat": session.control.margins.soft,
+            "hard_nat": session.control.margins.hard,
         },
     }
 

@@ -52,7 +52,7 @@ def run_bias(session: Session) -> Evidence | None:
         why = "the server does not have it"
         if session.server.speculative and session.server.quirks.bias_gap:
             why = session.server.quirks.bias_gap
-        session.not_tested.append(f"logit_bias: {why}")
+        session.seen.not_tested.append(f"logit_bias: {why}")
         return None
     asks = [
         Ask(ids=ids, max_tokens=16, ignore_eos=True, logit_bias=((ids[len(ids) // 2], _BIAS),))
@@ -95,7 +95,7 @@ def run_penalties(session: Session) -> Evidence | None:
         for ids in session.next_prompts(count)
     ]
     tokens, _ = session.ask_and_score(asks)
-    soft, verified = session.margins.soft, tokens.position > 0
+    soft, verified = session.control.margins.soft, tokens.position > 0
     exact, stale = penalised_regret(tokens, PENALTY, _round_starts(tokens))
     known = session.server.speculative and session.server.quirks.penalty_gap != ""
     late = last_tokens_regret(tokens, PENALTY) if known else np.full(len(tokens), np.inf)
@@ -125,7 +125,9 @@ def run_logprobs(session: Session) -> Evidence | None:
     Half of the requests are short: each has a text to compare with its tokens.
     """
     if "logprobs" not in session.server.abilities:
-        session.not_tested.append("verify-against-prefill gap: no log-probabilities in answers")
+        session.seen.not_tested.append(
+            "verify-against-prefill gap: no log-probabilities in answers"
+        )
         return None
     session.rotation += 1
     long = min(session.budget.length, 96)
@@ -157,7 +159,7 @@ def run_logprobs(session: Session) -> Evidence | None:
 
 
 def _gap_evidence(session: Session, found: prefill_gap.Gap) -> Evidence:
-    known = session.control_gaps
+    known = session.control.gaps
     control = prefill_gap.summarise(known if known is not None else np.zeros(0))
     shown = f"99 % {found.q99:.3f}, largest {found.worst:.2f} nat"
     fails = f"gaps above the control's ({shown})" if prefill_gap.exceeds(found, control) else ""

@@ -116,7 +116,7 @@ def _sampled(session: Session, samples: Samples, filters: Filters, count: int) -
         sample = draw_sample(session, filters, count)
         samples.of[filters], samples.looks[filters] = sample, 1
         if filters == S1:
-            session.sampled.append(sample.tokens)
+            session.seen.sampled.append(sample.tokens)
         return _look(session, samples, sample)
 
     def again() -> Evidence:
@@ -136,16 +136,16 @@ def _frozen(session: Session, samples: Samples, filters: Filters, size: tuple[in
     def run() -> Evidence | None:
         source = samples.of.get(S1)
         if not contexts:
-            session.not_tested.append(
+            session.seen.not_tested.append(
                 f"{name} (bias that is aligned with the drafter; from the default budget on)"
             )
             return None
         if filters.min_p and session.server.speculative:
-            session.not_tested.append(f"{name}: min_p is documented to be ignored there")
+            session.seen.not_tested.append(f"{name}: min_p is documented to be ignored there")
             return None
         found = run_fixed_contexts(session, filters, source, size) if source is not None else None
         if found is None:
-            session.not_tested.append(f"{name}: no context fits")
+            session.seen.not_tested.append(f"{name}: no context fits")
         return found
 
     cost = contexts * draws * (2 if filters == S1 else 3)

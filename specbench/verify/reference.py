@@ -28,7 +28,7 @@ SAME_Q99_NAT = 0.5
 class Reference:
     """`texts` are (ids, log-probabilities of ids[1:]); regrets and gaps are of plain decoding.
 
-    `rows` is the whole file: what `tape` reads where outputs were recorded.
+    `rows` is the whole file: what `recorded_outputs` reads where outputs were recorded.
     """
 
     manifest: dict[str, Any]

@@ -85,7 +85,7 @@ def _examine(
         sample.filters,
         margins if level is None else replace(margins, level=level),
         vocab=session.server.vocab,
-        stop_ids=frozenset(session.stop_ids),
+        stop_ids=frozenset(session.seen.stop_ids),
         alpha=ALPHA,
         seed=session.seed,
     )
@@ -147,7 +147,7 @@ def run_coins(session: Session) -> Evidence | None:
     tokens, _ = session.ask_and_score([ask] * requests, requests)
     score = agreement(tokens, shape(tokens, _TWO))
     if float(score.variance.sum()) < 5 or score.p is None:
-        session.not_tested.append(
+        session.seen.not_tested.append(
             "coins shared between requests: equal prompts parted too early to tell"
         )
         return None
@@ -219,7 +219,7 @@ def _impossible(
     for row in sorted(bad.tolist(), key=lambda r: -float(tokens.regret[r]))[:3]:
         pair = pairs[int(tokens.request[row])]
         place = int(tokens.position[row])
-        witness = session.contradiction(pair, place, session.margins.soft, "support")
+        witness = session.contradiction(pair, place, session.control.margins.soft, "support")
         if witness is not None:
             found.append(witness)
     return found

@@ -111,9 +111,8 @@ def record_server(url: str, path: Path, options: VerifyOptions) -> dict[str, Any
                 where=url,
                 hint="an endpoint that takes and gives token ids is needed",
             )
-        session = open_session(client, server, options)
         if server.speculative or "score" not in server.abilities:
-            return record_outputs(session, path, options.budget)
-        return record_reference(session, path)
+            return record_outputs(client, server, options, path)
+        return record_reference(open_session(client, server, options), path)
     finally:
         client.close()

@@ -24,11 +24,11 @@ def run_filter(book: Book, filters: Filters) -> Evidence | None:
     known = _useful(book, filters) if draws else {}
     if not draws or not known:
         why = "no context is clear of its edges" if draws else "not in this budget"
-        book.session.not_tested.append(f"{name}: {why}")
+        book.session.seen.not_tested.append(f"{name}: {why}")
         return None
     nodes = [node for node in book.nodes if node.context in known]
     if book.session.left < wave_cost(nodes, draws):
-        book.session.not_tested.append(f"{name}: the budget was spent")
+        book.session.seen.not_tested.append(f"{name}: the budget was spent")
         return None
     drawn = Drawn()
     draw_wave(book, drawn, nodes, filters, draws)

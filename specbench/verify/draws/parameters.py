@@ -18,7 +18,7 @@ def run_penalties(book: Book) -> Evidence | None:
     """
     session = book.session
     if "logit_bias" not in session.server.abilities:
-        session.not_tested.append(
+        session.seen.not_tested.append(
             "penalties: without logit_bias and scores, draws could only bound them at four times "
             "this budget"
         )
@@ -95,7 +95,7 @@ def _choices(book: Book, rows: Sequence[Wrong], *, soft: bool) -> list[int]:
     bias = [_penalty(out) for _, out, _, _ in rows]
     if soft:
         for one, (_, _, token, _) in zip(bias, rows, strict=True):
-            one[token] = one.get(token, 0.0) + book.session.margins.soft
+            one[token] = one.get(token, 0.0) + book.session.control.margins.soft
     return book.favourite([(*prompt, *out) for prompt, out, _, _ in rows], bias)
 
 
@@ -105,7 +105,7 @@ def _explained(book: Book, wrong: Sequence[Wrong]) -> bool:
         contexts = [(*prompt, *out)] * (len(out) - start + 1)
         bias = [_penalty(out[:k]) for k in range(start, len(out) + 1)]
         for one in bias:
-            one[token] = one.get(token, 0.0) + book.session.margins.soft
+            one[token] = one.get(token, 0.0) + book.session.control.margins.soft
         if token not in book.favourite(contexts, bias):
             return False
     return True
@@ -114,7 +114,7 @@ def _explained(book: Book, wrong: Sequence[Wrong]) -> bool:
 def _as_if_none(book: Book, wrong: Sequence[Wrong]) -> bool:
     some = wrong[:12]
     contexts = [(*prompt, *out) for prompt, out, _, _ in some]
-    nudged = [{token: book.session.margins.soft} for _, _, token, _ in some]
+    nudged = [{token: book.session.control.margins.soft} for _, _, token, _ in some]
     found = book.favourite(contexts, nudged) if some else []
     return all(a == row[2] for a, row in zip(found, some, strict=True))
 

@@ -44,7 +44,7 @@ UNTESTED = (
 def draws_stages(session: Session) -> list[Stage]:
     """Return the stages; all share one book of probes, paths and contexts."""
     book, sizes = Book(session), session.budget.draws
-    session.not_tested += [text for text in UNTESTED if text not in session.not_tested]
+    session.seen.not_tested += [text for text in UNTESTED if text not in session.seen.not_tested]
     found = [
         plain_stage(session, "length limits", conformance.run_lengths, 90),
         plain_stage(session, "logit_bias", conformance.run_bias, 64),
@@ -64,7 +64,7 @@ def draws_stages(session: Session) -> list[Stage]:
         if waves:
             found.append(_sampled(book, filters, waves))
         else:
-            session.not_tested.append(f"{label(filters)}: from the default budget on")
+            session.seen.not_tested.append(f"{label(filters)}: from the default budget on")
     found += [_filtered(book, filters) for filters in _FILTERS]
     if session.own is not None:
         found.append(_own(book, session.own, sizes.warm or sizes.one))

@@ -58,7 +58,7 @@ def run_sampled(book: Book, filters: Filters, waves: Sequence[int]) -> Evidence 
     interval lies inside its margin. Each look has its share of the error.
     """
     if not book.nodes:
-        book.session.not_tested.append(f"{_name(book, filters)}: no open context was found")
+        book.session.seen.not_tested.append(f"{_name(book, filters)}: no open context was found")
         return None
     drawn, looks = Drawn(), len(waves)
     found = None
@@ -76,10 +76,10 @@ def run_sampled(book: Book, filters: Filters, waves: Sequence[int]) -> Evidence 
         book.unfiltered[filters.temperature] = {
             c: drawn.plain[c] + drawn.verified[c] for c in drawn.plain
         }
-    if filters == Filters() and not book.session.contexts:
-        book.session.contexts += drawn.strata(0)[0]
+    if filters == Filters() and not book.session.seen.contexts:
+        book.session.seen.contexts += drawn.strata(0)[0]
     if found is None:
-        book.session.not_tested.append(f"{_name(book, filters)}: the budget was spent")
+        book.session.seen.not_tested.append(f"{_name(book, filters)}: the budget was spent")
     return found
 
 

@@ -178,7 +178,9 @@ def _homogeneity(left: Sequence[int], right: Sequence[int]) -> tuple[float, int]
     return float(result.statistic), int(result.dof)
 
 
-def _pool(parts: Sequence[tuple[float, int]], noise: Sequence[float], n: int) -> FixedContextsResult:
+def _pool(
+    parts: Sequence[tuple[float, int]], noise: Sequence[float], n: int
+) -> FixedContextsResult:
     statistic, df = sum(s for s, _ in parts), sum(d for _, d in parts)
     if df == 0:
         return FixedContextsResult(None, 0.0, 0, n, (-1, 1.0))

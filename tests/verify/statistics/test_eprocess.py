@@ -9,7 +9,9 @@ def test_wealth_of_an_honest_sampler_rarely_reaches_the_bar() -> None:
     crossed = 0
     for seed in range(100):
         tokens = emit(300, np.random.default_rng(seed), noise=0.02)
-        crossed += e_process(shape(tokens, Filters()), tokens.logp, VOCAB, 0.05).crossed_at is not None
+        crossed += (
+            e_process(shape(tokens, Filters()), tokens.logp, VOCAB, 0.05).crossed_at is not None
+        )
 
     assert crossed <= 9
 
