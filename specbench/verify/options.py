@@ -52,7 +52,7 @@ class DrawSizes:
 
 
 _SMALL = 50_000
-QUICK_DRAWS = DrawSizes(limit=20_000, t_eff_pct=20.0, excess_greedy_pct=20.0, garbage_pct=0.5)
+QUICK_DRAWS = DrawSizes(limit=24_000, t_eff_pct=20.0, excess_greedy_pct=20.0, garbage_pct=0.5)
 DEFAULT_DRAWS = DrawSizes(
     limit=120_000,
     t_eff_pct=8.0,

@@ -24,6 +24,7 @@ _FOLLOWED = 1 / 6
 _DECIDED = 0.006 / 55
 _ODD = 0.1
 _SHOWN = 64
+_LEAST_DRAWS = 16
 _COINS_FROM = 96
 METHOD = "exchangeability of verified and plain draws at the same contexts"
 
@@ -62,8 +63,9 @@ def run_sampled(book: Book, filters: Filters, waves: Sequence[int]) -> Evidence 
         return None
     drawn, looks = Drawn(), len(waves)
     found = None
-    for wave in waves:
-        if book.session.left < wave_cost(book.nodes, wave):
+    for wanted in waves:
+        wave = affordable(book, wanted)
+        if not wave:
             break
         draw_wave(book, drawn, book.nodes, filters, wave)
         found = _examine(book, drawn, filters, looks)
@@ -81,6 +83,12 @@ def run_sampled(book: Book, filters: Filters, waves: Sequence[int]) -> Evidence 
     if found is None:
         book.session.seen.not_tested.append(f"{_name(book, filters)}: the budget was spent")
     return found
+
+
+def affordable(book: Book, draws: int) -> int:
+    """Return the draws of a wave that the budget still has tokens for; 0 if too few to say much."""
+    most = min(draws, int(book.session.left / wave_cost(book.nodes, 1)))
+    return most if most >= min(draws, _LEAST_DRAWS) else 0
 
 
 def wave_cost(nodes: Sequence[Node], draws: int) -> int:
