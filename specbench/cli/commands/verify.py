@@ -23,7 +23,7 @@ def verify(
     budget: Annotated[
         Literal["quick", "default", "deep"],
         typer.Option(
-            help="At most 13,000, 120,000 or 480,000 generated tokens; quick 24,000 where the server gives no scores."
+            help="At most 13,000 (24,000 without scores), 120,000 or 480,000 generated tokens."
         ),
     ] = "default",
     json: JsonFile = None,
