@@ -364,6 +364,12 @@ def nothing_to_test(server: Server, options: VerifyOptions) -> tuple[str, str] |
 
 def _use_reference(session: Session, reference: Reference) -> str:
     """Check the target against the reference and take its noise as control."""
+    if session.server.level == "draws":
+        session.seen.not_tested.append(
+            "whether the target is the reference's, and its noise: this server gives no scores "
+            "(record its outputs instead, and let a plain server score them)"
+        )
+        return ""
     try:
         problem = different_target(session, reference)
     except Refused as error:
