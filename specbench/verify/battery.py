@@ -304,8 +304,19 @@ def check_run(session: Session, conclusion: Conclusion) -> None:
     sampled = join(session.seen.sampled)
     greedy = join(session.seen.greedy)
     conclusion.essential += blind_spots(
-        greedy, sampled, session.server.vocab, session.seed, session.control.margins
+        greedy,
+        sampled,
+        session.server.vocab,
+        session.seed,
+        session.control.margins,
+        # Beyond the likeliest tokens a one-token request shows no score: garbage is seen less well.
+        0.01 if session.price == 1 else 0.05,
     )
+    if session.seen.verified_probes:
+        conclusion.essential.append(
+            f"{session.seen.verified_probes} one-token requests went through verification by the "
+            "server's own count: they are no plain draws"
+        )
     conclusion.essential += blind_spots_of_draws(session.seen.contexts, session.seed)
     try:
         if session.server.identity and identity(session.client) != session.server.identity:

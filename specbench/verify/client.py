@@ -123,7 +123,8 @@ class Client:
             parts = self.backend.answers(sent(ask, self.backend, self.model), payloads)
         except Malformed as error:
             raise ServiceError(f"an answer that cannot be read: {error}", where=self.url) from error
-        out = [completion(ask, part, self.draft_tokens) for part in parts]
+        withholds = self.backend.quirks.withholds_split_characters
+        out = [completion(ask, part, self.draft_tokens, withholds=withholds) for part in parts]
         with self._lock:
             self.spent.generated += sum(len(c.ids) for c in out)
             self.spent.requests += 1

@@ -58,7 +58,9 @@ def conclude(conclusion: Conclusion, seconds: float) -> VerdictDocument:
     judged = [judge(evidence, share, bar, rates) for evidence in evidences]
     claims = contradicted(without_excuses(judged), integrity, session.client.spent.generated)
     essential = [*conclusion.essential, *_missing(evidences)]
-    verdict, reason = overall(claims, essential)
+    # What integrity alone puts in doubt stands in the headline, and decides no verdict on tokens.
+    doubted = {one.name for one, was in zip(claims, judged, strict=False) if _doubted(one, was)}
+    verdict, reason = overall([c for c in claims if c.name not in doubted], essential)
     seen = resolution(evidences)
     garbage = seen["garbage_pct"]
     if verdict == "holds" and (garbage or 100.0) > session.budget.margins.garbage_pct:
@@ -106,6 +108,10 @@ def without_battery(server: Server, verdict: str, reason: str) -> VerdictDocumen
 
 def _with_findings(document: VerdictDocument) -> VerdictDocument:
     return msgspec.structs.replace(document, findings=write_findings(document))
+
+
+def _doubted(claim: Claim, before: Claim) -> bool:
+    return before.verdict == "holds" and claim.verdict == "inconclusive"
 
 
 def _missing(evidences: Sequence[Evidence]) -> list[str]:

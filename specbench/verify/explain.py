@@ -46,7 +46,8 @@ def _integrity(document: VerdictDocument) -> str:
         return ""
     first, *others = document.integrity
     more = f", and {len(others)} more" if others else ""
-    return f", BUT {first.finding}{more}"
+    link = "AND" if document.verdict == "violated" else "BUT"
+    return f", {link} {first.finding}{more}"
 
 
 def _exceptions(claims: Sequence[Claim]) -> str:

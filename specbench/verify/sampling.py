@@ -144,7 +144,8 @@ def run_coins(session: Session) -> Evidence | None:
     prompt = session.prompts.chat[session.rotation % len(session.prompts.chat)]
     session.rotation += 1
     ask = Ask(ids=prompt, max_tokens=length, temperature=1.0, top_k=_TWO.top_k, ignore_eos=True)
-    tokens, _ = session.ask_and_score([ask] * requests, requests)
+    together = min(requests, max(session.client.concurrency, 2))
+    tokens, _ = session.ask_and_score([ask] * requests, together)
     score = agreement(tokens, shape(tokens, _TWO))
     if float(score.variance.sum()) < 5 or score.p is None:
         session.seen.not_tested.append(
@@ -156,7 +157,7 @@ def run_coins(session: Session) -> Evidence | None:
         stage="coins",
         method="agreement of equal prompts side by side",
         n_tokens=len(tokens),
-        concurrency=requests,
+        concurrency=together,
         temperature=1.0,
         tests={"agreement": score.p},
         note=f"Z {score.z:+.1f}",

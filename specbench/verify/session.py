@@ -44,6 +44,7 @@ class Seen:
 
     `stop_ids` grows as stop tokens are seen, `oddities` counts what does not add up; `greedy` and
     `sampled` are scored tokens, `contexts` draws at temperature 1, for the positive control;
+    `verified_probes` are one-token requests that the server says it verified;
     `pieces` are the texts of tokens that came alone, to be compared with `long_answers`.
     """
 
@@ -57,6 +58,7 @@ class Seen:
     pieces: dict[int, str] = field(default_factory=dict)
     long_answers: list[Completion] = field(default_factory=list)
     contexts: list[Stratum] = field(default_factory=list)
+    verified_probes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

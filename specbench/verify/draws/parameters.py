@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from specbench.verify.conformance import PENALTY
+from specbench.verify.conformance import PENALTY, PENALTY_WINDOW
 from specbench.verify.draws.book import Book, Ids
 from specbench.verify.statistics.evidence import Evidence
 from specbench.verify.wire import Ask, Completion
@@ -88,13 +88,19 @@ def _contradicted(
     best = _choices(book, rows, soft=False)
     differing = [row for row, token in zip(rows, best, strict=True) if token != row[2]]
     turned = _choices(book, differing, soft=True)
-    return [r for r, token in zip(differing, turned, strict=True) if token != r[2]], len(rows)
+    wrong = [r for r, token in zip(differing, turned, strict=True) if token != r[2]]
+    # Some servers count the last tokens of prompt and answer together.
+    windowed = _choices(book, wrong, soft=True, windowed=True)
+    if all(token == r[2] for r, token in zip(wrong, windowed, strict=True)):
+        return [], len(rows)
+    return wrong, len(rows)
 
 
-def _choices(book: Book, rows: Sequence[Wrong], *, soft: bool) -> list[int]:
+def _choices(book: Book, rows: Sequence[Wrong], *, soft: bool, windowed: bool = False) -> list[int]:
     if not rows:
         return []
-    bias = [_penalty(out) for _, out, _, _ in rows]
+    counted = [(*prompt, *out)[-PENALTY_WINDOW:] if windowed else out for prompt, out, _, _ in rows]
+    bias = [_penalty(some) for some in counted]
     if soft:
         for one, (_, _, token, _) in zip(bias, rows, strict=True):
             one[token] = one.get(token, 0.0) + book.session.control.margins.soft

@@ -151,13 +151,14 @@ def _effects(
 
 
 def _sized(name: str, found: scores.Estimate, filters: Filters, margin: float) -> Effect:
-    """Return an effect with its margin; that of a mix of filters is what so many tokens can tell.
+    """Return an effect with its margin; that of a nucleus or a mix is what so many tokens can tell.
 
     How much choice is left under somebody's own parameters is not known beforehand. Beyond 100 % a
     margin says nothing: then the effect is shown and not judged.
     """
     wide: float | None = _slack(filters) * margin
-    if combined(filters) and found.half_width > 0.4 * _slack(filters) * margin:
+    open_ended = combined(filters) or filters.top_p < 1
+    if open_ended and found.half_width > 0.4 * _slack(filters) * margin:
         wide = 2.5 * found.half_width if found.half_width < 40.0 else None
     return Effect(name, found.value, found.low, found.high, wide)
 
