@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from specbench.errors import InputError
-from specbench.verify.battery import check_run, nothing_to_test, run_stages
+from specbench.verify.battery import check_run, nothing_to_test
 from specbench.verify.client import Client, Refused
 from specbench.verify.conclusion import Conclusion, conclude, without_battery
 from specbench.verify.events import VerdictReady, VerifyEvent, VerifyNotice
@@ -18,6 +18,7 @@ from specbench.verify.prompts import load_prompts
 from specbench.verify.recorded_outputs import RecordedOutputs, read_recorded_outputs, unlimited
 from specbench.verify.reference import Reference, different_target
 from specbench.verify.session import Control, Session
+from specbench.verify.stage_runs import run_stages
 from specbench.verify.statistics.logprob_gap import margins_from_control
 from specbench.verify.wire import Ask
 
