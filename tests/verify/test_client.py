@@ -207,7 +207,7 @@ def test_vllm_answers_are_read_from_prompt_logprobs() -> None:
 def test_a_connection_that_the_server_closed_between_requests_is_no_death(stream: bool) -> None:
     closed: list[int] = []
 
-    def once(handler: BaseHTTPRequestHandler, body: dict) -> tuple[int, bytes]:
+    def once(handler: BaseHTTPRequestHandler, body: dict[str, object]) -> tuple[int, bytes]:
         if not closed:
             closed.append(1)
             handler.connection.shutdown(2)
