@@ -56,7 +56,7 @@ QUICK_DRAWS = DrawSizes(limit=24_000, t_eff_pct=20.0, excess_greedy_pct=20.0, ga
 DEFAULT_DRAWS = DrawSizes(
     limit=120_000,
     t_eff_pct=8.0,
-    excess_greedy_pct=8.0,
+    excess_greedy_pct=10.0,
     garbage_pct=0.15,
     alone=16,
     batched=48,
