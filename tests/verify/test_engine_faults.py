@@ -122,7 +122,7 @@ def test_the_table_of_faults_has_every_level_and_each_fault_is_found_by_full_sco
     assert list(found) == [
         "By level of evidence",
         "By scores",
-        "By one token scores",
+        "By one-token scores",
         "By draws",
         "By draws without logit_bias",
     ]
