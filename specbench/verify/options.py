@@ -16,8 +16,6 @@ S1 = Filters()
 HOT = Filters(temperature=2.5, top_k=8)
 WARM = Filters(temperature=0.6, top_k=20)
 NUCLEUS = Filters(top_p=0.8)
-# A nucleus that is taken before the temperature scales is right alone, and wrong together with it.
-JOINT = Filters(temperature=0.6, top_p=0.7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +96,8 @@ class Budget:
 
     `limit` bounds everything with top-up and confirmation; `sampled` gives tokens a
     configuration; the greedy stages are numbers of requests of `length` tokens; `filters` those of
-    each probe of a filter; `frozen` is contexts x draws; `composed` are requests with both filters;
+    each probe of a filter; `frozen` is contexts x draws; `composed` are requests with both filters,
+    `joint` those of each mix of parameters that act together;
     `own` and `own_fixed` are tokens and contexts x draws of the user's own parameters; `base` is
     the limit without these; `draws` are the sizes where the server gives no scores.
     """
@@ -122,6 +121,7 @@ class Budget:
     penalties: int = 4
     filters: int = 4
     composed: int = 0
+    joint: int = 0
     own: int = 1500
     own_fixed: tuple[int, int] = (8, 64)
     base: int = 0
@@ -160,6 +160,7 @@ class Budget:
             mixed=self.mixed // 2,
             soak=self.soak // 2,
             logprobs=-(-self.logprobs // 2),
+            joint=self.joint // 2,
             fixed=(self.fixed[0], self.fixed[1] * 3 // 4),
         )
 
@@ -192,7 +193,7 @@ BUDGETS: dict[BudgetName, Budget] = {
         margins=SampledMargins(t_eff_pct=5.0, excess_greedy_pct=4.0, garbage_pct=0.1),
         soft_pct=0.1,
         coverage=CoverageRule(),
-        sampled=((S1, 18_000), (HOT, 12_000), (WARM, 8_000), (NUCLEUS, 8_000), (JOINT, 2_500)),
+        sampled=((S1, 18_000), (HOT, 12_000), (WARM, 8_000), (NUCLEUS, 8_000)),
         alone=24,
         batched=64,
         kernel=48,
@@ -206,6 +207,7 @@ BUDGETS: dict[BudgetName, Budget] = {
         penalties=8,
         filters=8,
         composed=10,
+        joint=16,
         own=8000,
         own_fixed=(24, 96),
         draws=DEFAULT_DRAWS,
@@ -215,7 +217,7 @@ BUDGETS: dict[BudgetName, Budget] = {
         margins=SampledMargins(t_eff_pct=2.5, excess_greedy_pct=2.0, garbage_pct=0.03),
         soft_pct=0.05,
         coverage=CoverageRule(rounds=800, rounds_per_depth=50),
-        sampled=((S1, 80_000), (HOT, 48_000), (WARM, 30_000), (NUCLEUS, 32_000), (JOINT, 10_000)),
+        sampled=((S1, 80_000), (HOT, 48_000), (WARM, 30_000), (NUCLEUS, 32_000)),
         alone=48,
         batched=160,
         kernel=128,
@@ -229,6 +231,7 @@ BUDGETS: dict[BudgetName, Budget] = {
         penalties=16,
         filters=16,
         composed=24,
+        joint=48,
         own=30_000,
         own_fixed=(48, 192),
         draws=DEEP_DRAWS,

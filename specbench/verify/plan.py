@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from specbench.verify import conformance, greedy
 from specbench.verify.draws.plan import draws_stages
 from specbench.verify.filters import run_both, run_min_p, run_top_p
+from specbench.verify.joint import MIXES, run_joint
 from specbench.verify.options import S1, WARM
 from specbench.verify.sampling import (
     Sample,
@@ -63,6 +64,10 @@ def _by_cost(session: Session, samples: Samples) -> Iterator[Stage]:
     )
     coins = plain_stage(session, "independent coins", run_coins, size.coins[0] * size.coins[1])
     yield replace(coins, top_k=True)
+    together = plain_stage(
+        session, "parameters together", run_joint, size.joint * len(MIXES) * min(length, 64)
+    )
+    yield replace(together, top_k=True)
     for mix, count in size.sampled:
         yield _sampled(session, samples, mix, count)
     for mix in (S1, WARM):

@@ -24,6 +24,7 @@ _GREEDY = frozenset({"G1", "GC", "K1", "long", "turn", "mixed", "soak"})
 REACHED = 0.8
 # Tokens a verify step below which next to no draft was accepted; plain decoding is 1.
 DEAD_DRAFT = 1.05
+_DEAD = "the draft is as good as dead"
 # About how many p-values a default run has, for decisions before its end.
 _EXPECTED_TESTS = 50
 _SAMPLED = frozenset({"S1", "HOT", "T!=1", "frozen", "coins", "own"})
@@ -46,7 +47,7 @@ def run_stages(
             if evidence is not None:
                 done.append((stage, evidence))
             yield _finished(session, stage.name, evidence)
-            if evidence is not None and evidence.stage == "GC":
+            if len(done) == 1 or (evidence is not None and evidence.stage == "GC"):
                 yield from _soon_known(session, conclusion, time.monotonic() - start)
             if conclusion.options.fail_fast and (yield from _damned(session, done)):
                 session.seen.not_tested.append(f"everything after {stage.name}: fail-fast")
@@ -64,19 +65,23 @@ def run_stages(
 
 
 def _soon_known(session: Session, conclusion: Conclusion, seconds: float) -> Iterator[VerifyEvent]:
-    """Say how long the rest will take, and name a draft that is dead before tokens go into it."""
+    """Say how long the rest will take, and name a draft that is dead before tokens go into it.
+
+    Said after the first stage, and again after the first full batches: only they show the speed.
+    """
     spent, limit = session.progress
     rate = spent / max(seconds, 1e-3)
     if not session.to_replay:
         minutes = (limit - spent) / rate / 60
         yield VerifyNotice(
-            text=f"{rate:.0f} tokens a second: at most {minutes:.1f} minutes to come"
+            text=f"{rate:.0f} tokens a second so far: at most {minutes:.1f} minutes to come"
         )
     mean = accept_len(session.seen.greedy_counters)
-    if mean is not None and mean < DEAD_DRAFT:
+    named = any(note.startswith(_DEAD) for note in conclusion.notes)
+    if mean is not None and mean < DEAD_DRAFT and not named:
         text = (
-            f"the draft is as good as dead: accept_len {mean:.2f} in greedy output, so little of "
-            "the verify path is exercised"
+            f"{_DEAD}: accept_len {mean:.2f} in greedy output, so little of the verify path is "
+            "exercised"
         )
         conclusion.notes.append(text)
         yield VerifyNotice(text=text)

@@ -38,6 +38,7 @@ _FILTERS = (
 UNTESTED = (
     "top_k together with top_p: their orders differ at the edges only, which draws cannot tell",
     "log-probabilities in answers: the server gives none",
+    "penalties together with a temperature, and different parameters side by side",
 )
 
 
