@@ -97,7 +97,8 @@ class Budget:
     `limit` bounds everything with top-up and confirmation; `sampled` gives tokens a
     configuration; the greedy stages are numbers of requests of `length` tokens; `filters` those of
     each probe of a filter; `frozen` is contexts x draws; `composed` are requests with both filters,
-    `joint` those of each mix of parameters that act together;
+    `joint` those of each mix of parameters that act together; `letters` are draws a prompt under a
+    grammar;
     `own` and `own_fixed` are tokens and contexts x draws of the user's own parameters; `base` is
     the limit without these; `draws` are the sizes where the server gives no scores.
     """
@@ -122,6 +123,7 @@ class Budget:
     filters: int = 4
     composed: int = 0
     joint: int = 0
+    letters: int = 0
     own: int = 1500
     own_fixed: tuple[int, int] = (8, 64)
     base: int = 0
@@ -208,6 +210,7 @@ BUDGETS: dict[BudgetName, Budget] = {
         filters=8,
         composed=10,
         joint=16,
+        letters=64,
         own=8000,
         own_fixed=(24, 96),
         draws=DEFAULT_DRAWS,
@@ -232,6 +235,7 @@ BUDGETS: dict[BudgetName, Budget] = {
         filters=16,
         composed=24,
         joint=48,
+        letters=192,
         own=30_000,
         own_fixed=(48, 192),
         draws=DEEP_DRAWS,

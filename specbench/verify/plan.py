@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from specbench.verify import conformance, greedy
+from specbench.verify import conformance, grammar, greedy, shapes
 from specbench.verify.draws.plan import draws_stages
 from specbench.verify.filters import run_both, run_min_p, run_top_p
 from specbench.verify.joint import MIXES, run_joint
@@ -43,7 +43,7 @@ def stages(session: Session, samples: Samples) -> list[Stage]:
     Where a top_k may end the server, what needs none comes first: its results are kept.
     """
     if session.server.level == "draws":
-        return draws_stages(session)
+        return [*draws_stages(session), *spoken_stages(session)]
     found = list(_by_cost(session, samples))
     return sorted(found, key=lambda stage: stage.top_k and session.server.quirks.fragile_top_k)
 
@@ -76,9 +76,19 @@ def _by_cost(session: Session, samples: Samples) -> Iterator[Stage]:
         yield _frozen(session, samples, session.own, size.own_fixed)
     both = plain_stage(session, "top_k with top_p", run_both, size.composed * 64 + 64)
     yield replace(both, top_k=True)
+    yield from spoken_stages(session)
     last = greedy.soak(session)
     if last is not None:
         yield _greedy(session, last)
+
+
+def spoken_stages(session: Session) -> list[Stage]:
+    """Return what is asked by text: chat shapes and grammars."""
+    letters = grammar.cost(session.budget.letters)
+    return [
+        plain_stage(session, "chat shapes", shapes.run_shapes, 0),
+        plain_stage(session, "grammars", grammar.run_grammar, letters),
+    ]
 
 
 def top_up(session: Session, samples: Samples, filters: Filters, found: Evidence) -> Evidence:

@@ -33,6 +33,7 @@ from specbench.verify.wire import Ask, Completion, Scored
 FIRST_TOKENS = "first tokens"
 # These choose what they ask by scores, which are not there yet.
 _NEEDS_SCORES = ("frozen contexts", "top_k with top_p")
+_BY_TEXT = ("chat shapes", "grammars")
 _UNLIMITED = 10**9
 _PASSES = (0, 1)
 
@@ -226,6 +227,9 @@ def recordable_stages(session: Session, samples: Samples) -> list[Stage]:
     kept: list[Stage] = []
     left: list[Stage] = []
     for stage in stages(session, samples):
+        if stage.name in _BY_TEXT:
+            session.seen.not_tested.append(f"{stage.name}: a recording holds no texts")
+            continue
         (left if stage.name.startswith(_NEEDS_SCORES) else kept).append(stage)
     session.seen.not_tested += [
         f"{stage.name}: needs scores while it asks, which a recording has not" for stage in left

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from specbench.backends.backend import Backend
+from specbench.backends.backend import Backend, HttpRequest
 from specbench.backends.products import backend_for
 from specbench.errors import ServiceError
 from specbench.model.facts import ServerFacts
@@ -119,6 +119,12 @@ class FakeServer:
             out.append([self._complete(ask, together) for _ in range(ask.n)])
         self.spent.generated += sum(len(c.ids) for parts in out for c in parts)
         return out
+
+    def post(self, request: HttpRequest) -> bytes:
+        raise Refused(404, f"no {request.path} in this process")
+
+    def stream(self, request: HttpRequest) -> list[bytes]:
+        raise Refused(404, f"no {request.path} in this process")
 
     def score(self, ids: Sequence[int], start: int, top: int) -> Scored:
         if "score" in self.lacks:
