@@ -40,6 +40,9 @@ Dialect = Literal["regex", "structured_outputs", "guided_regex", "grammar"]
 DIALECTS: tuple[Dialect, ...] = ("regex", "structured_outputs", "guided_regex", "grammar")
 """Keys that take a regular expression: SGLang, vLLM, older vLLM, llama.cpp (as GBNF)."""
 
+Context = tuple[str, str]
+"""A prompt, and the letters that stand behind it already."""
+
 _LONG = 8
 _SHORT = 4
 _LEAST_DRAWS = 16
@@ -57,6 +60,36 @@ _SCHEMA = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """How letters are asked for: the key, and whether the space is a token `apart` from its letter.
+
+    Where it is apart, a prompt ends with the space, so that the next token is the letter.
+    """
+
+    dialect: Dialect
+    apart: bool
+
+    def words(
+        self, prompt: str, before: str, count: int, *, temperature: float = 0.0, one: bool = False
+    ) -> Words:
+        """Ask for `count` letters after those `before`; `one`: the first alone, from prefill."""
+        text = prompt + "".join(f" {letter}" for letter in before) + (" " if self.apart else "")
+        limit = 1 if one else 3 * count + 2
+        return Words(text, limit, temperature, "completions", 1, self._constraint(count))
+
+    def _constraint(self, count: int) -> dict[str, Any]:
+        first, rest = ("[A-F]", count - 1) if self.apart else ("", count)
+        if self.dialect == "grammar":
+            return {
+                "grammar": f'root ::= {first} (" " [A-F]){{{rest}}}' if rest else "root ::= [A-F]"
+            }
+        pattern = f"{first}( [A-F]){{{rest}}}" if rest else first
+        if self.dialect == "structured_outputs":
+            return {"structured_outputs": {"regex": pattern}}
+        return {self.dialect: pattern}
+
+
 @dataclass(slots=True)
 class Findings:
     """`illegal` texts, certified `errors` at temperature 0, `judged` letters, open contexts."""
@@ -69,15 +102,15 @@ class Findings:
 
 def run_grammar(session: Session) -> Evidence | None:
     """Check legality and choice of letters at temperature 0 and 1, and of a JSON schema."""
-    found = Findings()
+    found, before = Findings(), session.client.spent.generated
     try:
-        dialect = _dialect(session)
+        grammar = _grammar(session)
     except Refused as error:
         session.seen.not_tested.append(f"grammars: the server refused ({error})")
         return None
-    if dialect:
-        _greedy(session, dialect, found)
-        _drawn(session, dialect, found)
+    if grammar is not None:
+        _greedy(session, grammar, found)
+        _drawn(session, grammar, found)
     _schema(session, found)
     if not found.judged and not found.illegal:
         return None
@@ -95,47 +128,17 @@ def run_grammar(session: Session) -> Evidence | None:
         name="grammars",
         stage="grammar",
         method="legality by an independent reader; letters against one-token answers",
-        n_tokens=found.judged,
+        n_tokens=session.client.spent.generated - before,
         concurrency=session.client.concurrency,
         tests={name: p for name, p in tests.items() if p is not None},
         fails="; ".join(wrong),
-        note=f"{dialect or 'JSON schema alone'}; {len(found.contexts)} contexts by draws",
+        note=f"{grammar.dialect if grammar else 'JSON schema'}: {found.judged} legal choices, "
+        f"{len(found.contexts)} contexts by draws",
         seen={name: f"{name}: one-token answers choose otherwise" for name in tests},
     )
 
 
-def _words(
-    dialect: Dialect,
-    prompt: str,
-    count: int,
-    *,
-    temperature: float = 0.0,
-    n: int = 1,
-    one: bool = False,
-) -> Words:
-    """Return a request for `count` letters; `one` for the first of them alone, from prefill."""
-    return Words(
-        prompt,
-        1 if one else 3 * count + 2,
-        temperature,
-        "completions",
-        n,
-        _constraint(dialect, count),
-    )
-
-
-def _constraint(dialect: Dialect, count: int) -> dict[str, Any]:
-    pattern = f"( [A-F]){{{count}}}"
-    match dialect:
-        case "structured_outputs":
-            return {"structured_outputs": {"regex": pattern}}
-        case "grammar":
-            return {"grammar": f'root ::= (" " [A-F]){{{count}}}'}
-        case _:
-            return {dialect: pattern}
-
-
-def _dialect(session: Session) -> Dialect | None:
+def _grammar(session: Session) -> Grammar | None:
     """Find the key that acts: without it the prompt gives other text, with it legal first letters.
 
     Only first letters are looked at: verification may be what breaks the later ones.
@@ -144,19 +147,19 @@ def _dialect(session: Session) -> Dialect | None:
     why = "the server ignores them"
     if free is not None and len(free) >= _SHORT:
         why = "the server gives letters without being told"
-    for name in DIALECTS:
+    for grammar in (Grammar(name, apart) for name in DIALECTS for apart in (False, True)):
         try:
             firsts = [
-                _letters(say(session.client, _words(name, prompt, _SHORT, one=True))[0].text)
+                _letters(say(session.client, grammar.words(prompt, "", _SHORT, one=True))[0].text)
                 for prompt in PROMPTS
             ]
         except Refused as error:
             why = f"the server refuses them ({error})" if "ignores" in why else why
             continue
         if all(firsts) and "without" not in why:
-            return name
+            return grammar
         if None not in firsts and not any(firsts):
-            why = "a letter with its space is more than one token here"
+            why = "a letter is more than one token here"
     session.seen.not_tested.append(f"grammars (regular expressions): {why}")
     return None
 
@@ -179,57 +182,54 @@ def _read(said: Said, count: int, found: Findings) -> str:
     return letters
 
 
-def _spelt(letters: str) -> str:
-    return "".join(f" {letter}" for letter in letters)
-
-
-def _greedy(session: Session, dialect: Dialect, found: Findings) -> None:
+def _greedy(session: Session, grammar: Grammar, found: Findings) -> None:
     """Compare every letter after the first with the plain greedy choice at its context."""
     c = session.client.concurrency
-    answers = say_all(session.client, [_words(dialect, p, _LONG) for p in PROMPTS], c)
+    answers = say_all(session.client, [grammar.words(p, "", _LONG) for p in PROMPTS], c)
     session.flush()
     emitted = {p: _read(a[0], _LONG, found) for p, a in zip(PROMPTS, answers, strict=True)}
     places = [(p, k) for p, letters in emitted.items() for k in range(1, len(letters))]
-    asks = [_words(dialect, p + _spelt(emitted[p][:k]), _LONG - k, one=True) for p, k in places]
+    asks = [grammar.words(p, emitted[p][:k], _LONG - k, one=True) for p, k in places]
     for (prompt, k), said in zip(places, say_all(session.client, asks, c), strict=True):
         letter, plain = emitted[prompt][k], _letters(said[0].text)
         if plain and plain != letter:
-            context = prompt + _spelt(emitted[prompt][:k])
-            drawn = _plain(session, dialect, context, _LONG - k, _PROBES)
+            context = (prompt, emitted[prompt][:k])
+            drawn = _plain(session, grammar, context, _LONG - k, _PROBES)
             odds = Odds(drawn.count(letter), drawn.count(letter) + drawn.count(plain))
             if odds.decision == "error":
-                found.errors.append(f"{letter} for {plain} after {context[-12:]!r}")
+                found.errors.append(f"{letter} for {plain} after {emitted[prompt][:k]}")
 
 
-def _drawn(session: Session, dialect: Dialect, found: Findings) -> None:
+def _drawn(session: Session, grammar: Grammar, found: Findings) -> None:
     """Compare later letters, drawn at temperature 1, with plain draws at the same contexts."""
     draws = session.budget.letters
     if not draws:
         session.seen.not_tested.append("grammars at temperature 1: from the default budget on")
         return
     c = session.client.concurrency
-    after: dict[str, list[str]] = defaultdict(list)
+    after: dict[Context, list[str]] = defaultdict(list)
     for prompt in PROMPTS[:2]:
-        asks = [_words(dialect, prompt, _SHORT, temperature=1.0)] * draws
+        asks = [grammar.words(prompt, "", _SHORT, temperature=1.0)] * draws
         for said in say_all(session.client, asks, c):
             letters = _read(said[0], _SHORT, found)
             for k in range(1, len(letters)):
-                after[prompt + _spelt(letters[:k])].append(letters[k])
+                after[prompt, letters[:k]].append(letters[k])
     session.flush()
     chosen = sorted(after.items(), key=lambda item: -len(item[1]))[:_CONTEXTS]
     for context, verified in chosen:
         if len(verified) < _LEAST_DRAWS:
             continue
-        left = _SHORT - len(context.rsplit(":", 1)[1].split())
-        plain = _plain(session, dialect, context, left, len(verified))
+        plain = _plain(session, grammar, context, _SHORT - len(context[1]), len(verified))
         one = stratum([ord(t) for t in verified], [ord(t) for t in plain])
         if one is not None:
             found.contexts.append(one)
 
 
-def _plain(session: Session, dialect: Dialect, context: str, left: int, count: int) -> list[str]:
+def _plain(
+    session: Session, grammar: Grammar, context: Context, left: int, count: int
+) -> list[str]:
     """Return first letters after a context, each of a request of its own."""
-    asks = [_words(dialect, context, left, temperature=1.0, one=True)] * count
+    asks = [grammar.words(*context, left, temperature=1.0, one=True)] * count
     answers = say_all(session.client, asks, session.client.concurrency)
     return [letters for said in answers if (letters := _letters(said[0].text))]
 

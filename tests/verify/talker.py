@@ -23,7 +23,8 @@ class Talker(FakeServer):
     """`slips`: unmasked (a later letter may be illegal), greedy_letters (later letters are never
     drawn), wrong_letters (later greedy letters are the least likely), stop_left (a stop string is
     given in part), stream_loses (a streamed chunk loses a character), tag_left (a thinking tag in
-    the content), bad_call (arguments that are no JSON), bad_json (a value outside the schema).
+    the content), bad_call (arguments that are no JSON), bad_json (a value outside the schema),
+    space_apart (no fault: a letter and the space before it are two tokens).
 
     `key` is the field that takes a regular expression; "" ignores all, None refuses them.
     """
@@ -79,9 +80,12 @@ class Talker(FakeServer):
         if not constraints or constraints != {self.key}:
             text = body["prompt"] + " wide." if body.get("echo") else " wide."
             return {"text": text, "finish_reason": "stop"}
-        wanted = re.search(r"\{(\d+)\}", json.dumps(body[str(self.key)]))
-        assert wanted is not None
-        count = min(int(wanted.group(1)), body["max_tokens"])
+        pattern = json.dumps(body[str(self.key)]).replace("root ::= ", "")
+        apart = pattern.lstrip('{"regx: ').startswith("[A-F]")
+        if "space_apart" in self.slips and not apart:
+            return {"text": " ", "finish_reason": "length"}
+        wanted = re.search(r"\{(\d+)\}", pattern)
+        count = min(int(wanted.group(1) if wanted else 0) + apart, body["max_tokens"])
         before = re.sub(r"[^A-F ]", "", body["prompt"].rsplit(":", 1)[1]).split()
         given: list[str] = []
         while len(given) < count:

@@ -74,6 +74,14 @@ def test_letters_that_are_the_targets_hold_in_every_dialect(key: str) -> None:
     assert min(found.tests.values()) > 1e-4
 
 
+def test_letters_hold_where_the_space_before_them_is_a_token_of_its_own() -> None:
+    found = run_grammar(session_of(talker("space_apart")))
+
+    assert found is not None
+    assert found.fails == ""
+    assert min(found.tests.values()) > 1e-4
+
+
 def test_letters_outside_the_grammar_are_illegal_texts() -> None:
     found = run_grammar(session_of(talker("unmasked")))
 
