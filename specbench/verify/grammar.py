@@ -48,7 +48,7 @@ _SHORT = 4
 _LEAST_DRAWS = 16
 _CONTEXTS = 12
 # Draws at a greedy disagreement: enough for an error to be certified where none shows the token.
-_PROBES = 64
+_PROBES = 40
 _SCHEMA = {
     "type": "object",
     "properties": {

@@ -47,6 +47,9 @@ def run_stages(
             if evidence is not None:
                 done.append((stage, evidence))
             yield _finished(session, stage.name, evidence)
+            if session.server.level == "draws" and evidence is not None:
+                # Draws are dear: what is suspicious is confirmed while there are tokens for it.
+                yield from _confirm_newest(session, done)
             if len(done) == 1 or (evidence is not None and evidence.stage == "GC"):
                 yield from _soon_known(session, conclusion, time.monotonic() - start)
             if conclusion.options.fail_fast and (yield from _damned(session, done)):
@@ -90,18 +93,28 @@ def _soon_known(session: Session, conclusion: Conclusion, seconds: float) -> Ite
 def _damned(
     session: Session, done: list[tuple[Stage, Evidence]]
 ) -> Generator[VerifyEvent, None, bool]:
-    """Return whether the newest evidence is a confirmed violation; ask for fresh data if needed.
-
-    The level of a p-value is that of a whole run, whose tests are not all known yet.
-    """
-    rates = ErrorRates()
-    share = rates.statistics / _EXPECTED_TESTS
-    bar = math.log(len(session.budget.sampled) / rates.betting)
-    newest = done[-1:]
-    yield from _ask_again(session, newest, share, bar)
-    done[-1:] = newest
-    found = any(judge(e, share, bar, rates).verdict == "violated" and not e.gap for _, e in newest)
+    """Return whether the newest evidence is a confirmed violation; ask for fresh data if needed."""
+    yield from _confirm_newest(session, done)
+    rates, (share, bar) = ErrorRates(), _expected(session)
+    found = any(
+        judge(e, share, bar, rates).verdict == "violated" and not e.gap for _, e in done[-1:]
+    )
     return found or bool(session.integrity())
+
+
+def _confirm_newest(session: Session, done: list[tuple[Stage, Evidence]]) -> Iterator[VerifyEvent]:
+    newest = done[-1:]
+    yield from _ask_again(session, newest, *_expected(session))
+    done[-1:] = newest
+
+
+def _expected(session: Session) -> tuple[float, float]:
+    """Return the levels of a p-value and of a bet in a whole run, whose tests are not known yet."""
+    rates = ErrorRates()
+    return (
+        rates.statistics / _EXPECTED_TESTS,
+        math.log(len(session.budget.sampled) / rates.betting),
+    )
 
 
 def _confirm(session: Session, done: list[tuple[Stage, Evidence]]) -> Iterator[VerifyEvent]:
