@@ -158,7 +158,9 @@ def _witnesses(witnesses: Sequence[Witness]) -> str:
 def _again(witness: Witness) -> str:
     if not witness.shows:
         return ""
-    return f" Ask for the wrong token again:\n\n      {_cut(witness.shows)}\n\n "
+    # A sampling kernel draws: it need not give the same wrong token twice.
+    said = "it, or another wrong one" if witness.stage == "K1" else "the wrong token"
+    return f" Ask for {said} again:\n\n      {_cut(witness.shows)}\n\n "
 
 
 def _cut(command: str, limit: int = 600) -> str:

@@ -161,7 +161,7 @@ def _examine(book: Book, drawn: Drawn, filters: Filters, looks: int) -> Evidence
     margins, slack = book.session.budget.margins, _slack(filters)
     both = [*at, *after]
     heat = _temperature(exchange.tilt(both, noise), margins.level)
-    share, width = exchange.favourite(both, noise).size(margins.level)
+    share, width = exchange.greedy_share(both, noise, margins.level)
     effects = (
         _effect("t_eff_pct", *heat, slack * margins.t_eff_pct),
         _effect("excess_greedy_pct", 100 * share, 100 * width, slack * margins.excess_greedy_pct),
