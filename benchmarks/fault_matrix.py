@@ -55,7 +55,9 @@ server says of itself does not add up, which stands in the headline and gives ex
 `inconclusive` names the budget at which the search ended.
 
 The levels are those of [losslessness](../explanation/losslessness.md#levels-of-evidence): the
-engine is started without what servers of that level lack (`--without`)."""
+engine is started without what servers of that level lack (`--without`). By text alone no context is
+compared, and this process has no endpoint for texts: stop strings, streams and grammars, which a
+real server of that level is asked for, are not in this table."""
 # In a chain no node has a sibling and every accepted path is a prefix of the block.
 TREE_ONLY = {
     "sibling-visible-mask",

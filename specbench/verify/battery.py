@@ -19,8 +19,8 @@ from specbench.verify.handshake import PROMPT_TOKENS, Server, identity, shake_ha
 from specbench.verify.levels import LEVELS, Level, costs
 from specbench.verify.one_token import OneTokenScores
 from specbench.verify.options import VerifyOptions
-from specbench.verify.plan import Samples, stages
-from specbench.verify.prompts import Tokenise, load_prompts
+from specbench.verify.plan import Samples, spoken_stages, stages
+from specbench.verify.prompts import Prompts, Tokenise, load_prompts
 from specbench.verify.reference import (
     Reference,
     different_target,
@@ -32,6 +32,11 @@ from specbench.verify.stage_runs import run_stages
 from specbench.verify.statistics.logprob_gap import margins_from_control
 from specbench.verify.statistics.positive_control import blind_spots, blind_spots_of_draws
 from specbench.verify.statistics.tokens import join
+
+_NO_IDS = (
+    "the server gives no token ids, so no context can be asked for again; another of its endpoints "
+    "may"
+)
 
 
 def verify_server(url: str, options: VerifyOptions) -> Iterator[VerifyEvent]:
@@ -121,6 +126,9 @@ def run_battery(
     if server.running_cap:
         # No batch is ever larger there, so nothing above the cap needs a test.
         client.concurrency = min(client.concurrency, server.running_cap)
+    if "ids" not in server.abilities:
+        yield from _by_text(client, server, options)
+        return
     session = open_session(client, server, options, server.level)
     yield from _notices(session, options.concurrency, reference)
     conclusion = Conclusion(session, options, reference)
@@ -128,6 +136,22 @@ def run_battery(
         conclusion.essential += [x for x in [_use_reference(session, reference)] if x]
     yield from run_stages(session, conclusion, stages(session, Samples()))
     check_run(session, conclusion)
+    yield VerdictReady(document=conclude(conclusion, time.monotonic() - start))
+
+
+def _by_text(client: Client, server: Server, options: VerifyOptions) -> Iterator[VerifyEvent]:
+    """Ask what a text alone can show: it can convict, and never says that something holds."""
+    start, watch = time.monotonic(), Watch()
+    nothing = Prompts(chat=(), short=(), long=(), texts=(), turn=())
+    session = Session(
+        client, server, nothing, options.plan, options.seed, Live(client, watch),
+        client.score_all, watch, own=options.own,
+    )  # fmt: skip
+    yield VerifyNotice(text=_first_words(session))
+    for text in costs(server.abilities):
+        yield VerifyNotice(text=text)
+    conclusion = Conclusion(session, options, None, essential=[_NO_IDS])
+    yield from run_stages(session, conclusion, spoken_stages(session))
     yield VerdictReady(document=conclude(conclusion, time.monotonic() - start))
 
 
@@ -162,11 +186,6 @@ def check_run(session: Session, conclusion: Conclusion) -> None:
 
 def nothing_to_test(server: Server, options: VerifyOptions) -> tuple[str, str] | None:
     """Return (verdict, reason) where the battery would be pointless."""
-    if "ids" not in server.abilities:
-        return "inconclusive", (
-            "the server gives no token ids, so no context can be asked for again; another of its "
-            "endpoints may"
-        )
     if server.speculative is False:
         return "inconclusive", "speculation is off: nothing to verify"
     if server.simulated:

@@ -59,7 +59,7 @@ def run_stages(
             place = "the stages that ask for fresh or more requests"
             yield from _confirm(session, done)
             yield from _refine(session, done)
-            if not session.to_replay:
+            if not session.to_replay and session.prompts.chat:
                 yield from _determinism(session, conclusion)
     except ServiceError as error:
         conclusion.cut_short = True
@@ -74,7 +74,7 @@ def _soon_known(session: Session, conclusion: Conclusion, seconds: float) -> Ite
     """
     spent, limit = session.progress
     rate = spent / max(seconds, 1e-3)
-    if not session.to_replay:
+    if not session.to_replay and spent:
         minutes = (limit - spent) / rate / 60
         yield VerifyNotice(
             text=f"{rate:.0f} tokens a second so far: at most {minutes:.1f} minutes to come"

@@ -141,3 +141,20 @@ def test_a_server_whose_texts_are_right_holds_in_the_whole_battery() -> None:
     assert isinstance(last, VerdictReady)
     held = {c.name for c in last.document.claims if c.verdict == "holds"}
     assert {"chat shapes", "grammars"} <= held, last.document.findings
+
+
+@pytest.mark.parametrize(
+    ("slips", "verdict"), [((), "inconclusive"), (("unmasked",), "violated")], ids=str
+)
+def test_a_server_without_token_ids_is_convicted_by_its_texts_and_never_cleared(
+    slips: tuple[str, ...], verdict: str
+) -> None:
+    server = Talker(slips=frozenset(slips), lacks=frozenset({"ids"}))
+    *_, last = run_battery(server, VerifyOptions(sizes=SIZES))
+
+    assert isinstance(last, VerdictReady)
+    document = last.document
+    assert document.verdict == verdict, document.findings
+    assert document.evidence == "text"
+    assert {c.name for c in document.claims} == {"chat shapes", "grammars"}
+    assert any("no token ids" in text for text in [document.reason, *document.not_tested])
