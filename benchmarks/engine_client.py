@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence as Many
 from dataclasses import dataclass, field
 
-from specbench.backends.backend import Backend
+from specbench.backends.backend import Backend, HttpRequest
 from specbench.backends.products import backend_for
 from specbench.engine.decoder import Decoder
 from specbench.engine.lm import LanguageModel
@@ -118,6 +118,12 @@ class EngineClient:
         self.spent.generated += sum(len(c.ids) for parts in finished for c in parts)
         self.spent.requests += len(asks)
         return finished
+
+    def post(self, request: HttpRequest) -> bytes:
+        raise Refused(404, f"no {request.path} in this process")
+
+    def stream(self, request: HttpRequest) -> list[bytes]:
+        raise Refused(404, f"no {request.path} in this process")
 
     def score(self, ids: Many[int], start: int, top: int) -> Scored:
         if self.lacks & {"logprobs", "prompt_logprobs"}:

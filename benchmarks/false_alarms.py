@@ -1,12 +1,12 @@
 """How often does the battery accuse a lossless server? Clean engines, many seeds.
 
     python benchmarks/false_alarms.py --seeds 300
-    python benchmarks/false_alarms.py --level draws --budget default --seeds 300
+    python benchmarks/false_alarms.py --level draws --budget default --noise 0 0.02 0.05 --seeds 300
 
-Each run verifies a clean decoder in this process (chain and tree in turn, noise 0 to 0.05 nat in
-turn), as a server of one level of evidence. Prints every run and, at the end, the number of
-accusations with its exact upper limit. Results go to benchmarks/results/false_alarms.jsonl; an
-interrupted benchmark goes on.
+Each run verifies a clean decoder in this process (chain and tree in turn, the noises in turn), as a
+server of one level of evidence. Prints every run and, at the end, the number of accusations with
+its exact upper limit. Results go to benchmarks/results/false_alarms.jsonl; an interrupted benchmark
+goes on.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from engine_client import EngineClient
-from fault_matrix import LACKS, SHAPES
+from fault_matrix import COMMIT, LACKS, SHAPES
 
 from specbench.engine.lm import load_language
 from specbench.stats.counts import poisson_upper
@@ -32,18 +32,19 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--level", default="scores", choices=list(LACKS))
     parser.add_argument("--budget", default="quick")
+    parser.add_argument("--noise", nargs="*", type=float, default=NOISE, help="nat, in turn")
     parser.add_argument("--seconds", type=float, default=1e9, help="start no run after this")
     options = parser.parse_args()
     lines = RESULTS.read_text().splitlines() if RESULTS.exists() else []
     wanted = (options.budget, options.level)
     known = map(json.loads, lines)
     rows = [r for r in known if (r["budget"], r.get("level", "scores")) == wanted]
-    done = {r["seed"] for r in rows}
+    done = {(r["seed"], r["noise"]) for r in rows}
     language, start = load_language(), time.monotonic()
     for seed in range(options.seeds):
-        if seed in done or time.monotonic() - start > options.seconds:
+        shape, noise = list(SHAPES)[seed % 2], options.noise[seed // 2 % len(options.noise)]
+        if (seed, noise) in done or time.monotonic() - start > options.seconds:
             continue
-        shape, noise = list(SHAPES)[seed % 2], NOISE[seed // 2 % 4]
         client = EngineClient(
             language, SHAPES[shape], noise_sd=noise, seed=seed, lacks=LACKS[options.level]
         )
@@ -51,6 +52,7 @@ def main() -> None:
         assert isinstance(events[-1], VerdictReady)
         document = events[-1].document
         row = {
+            "commit": COMMIT,
             "seed": seed,
             "shape": shape,
             "noise": noise,
@@ -69,6 +71,10 @@ def main() -> None:
         print(row, flush=True)
     accused = sum(r["verdict"] == "violated" or r["integrity"] > 0 for r in rows)
     held = sum(r["verdict"] == "holds" for r in rows)
+    for noise in options.noise:
+        some = [r for r in rows if r["noise"] == noise]
+        wrong = sum(r["verdict"] == "violated" or r["integrity"] > 0 for r in some)
+        print(f"noise {noise:g}: {wrong} of {len(some)} accused")
     print(
         f"{accused} of {len(rows)} clean servers accused (95 % upper limit "
         f"{min(100 * poisson_upper(accused, 0.95) / max(len(rows), 1), 100):.2f} %), {held} hold, "

@@ -104,6 +104,7 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True):
     Gaps are documented relaxations under speculation: of min_p, of the order of top_k and top_p, of
     logit_bias. `streams_show_rounds`: its counters are off by default, its chunks show the rounds.
     `fragile_top_k`: a top_k in a verify step may end the server, so what has none comes first.
+    `withholds_split_characters`: tokens that end inside a character are counted, but not given.
     `scores_afresh`: scoring never reads the prefix cache. `one_answer`: a request
     has one answer only (n = 1). `sampling_faults` maps the beginning of a
     version to a fault of it that explains wrong sampling.
@@ -116,6 +117,7 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True):
     streams_show_rounds: bool = False
     fragile_top_k: bool = False
     scores_afresh: bool = False
+    withholds_split_characters: bool = False
     one_answer: bool = False
     sampling_faults: dict[str, str] = {}
 

@@ -18,6 +18,7 @@ from specbench.model.facts import ServerFacts
 from specbench.model.json_text import NOT_JSON
 
 _FAILURES = (httpx.TransportError, httpx.DecodingError)
+_CLOSED = "without sending a response"
 _ABSENT = frozenset({404, 405})
 
 Health = Literal["closed", "starting", "ready", "silent"]
@@ -60,6 +61,7 @@ class Sender:
         self.url = base_url(url)
         headers = {"Authorization": bearer(api_key)} if api_key else {}
         limits = httpx.Limits(max_keepalive_connections=0)
+        self._keeps = connections > 0
         if connections:
             limits = httpx.Limits(max_connections=connections)
         self._client = httpx.Client(
@@ -76,14 +78,25 @@ class Sender:
     def send(self, request: HttpRequest, *, timeout_s: float | None = None) -> Reply:
         """Send one request and take the whole answer. Raises HostError for an unusable URL."""
         try:
-            response = self._client.request(
-                request.method, self.url + request.path, **_content(request, timeout_s)
-            )
+            response = self._once_more(request, timeout_s)
         except _FAILURES as error:
             return _failure(error)
         except httpx.InvalidURL as error:
             raise HostError(f"not a URL: {self.url!r}: {error}") from error
         return Reply(status=response.status_code, body=response.content)
+
+    def _once_more(self, request: HttpRequest, timeout_s: float | None) -> httpx.Response:
+        """Send again what met a connection that the server had closed meanwhile.
+
+        A server may end a kept connection between two requests; nothing of the answer came then.
+        """
+        sent = (request.method, self.url + request.path)
+        try:
+            return self._client.request(*sent, **_content(request, timeout_s))
+        except httpx.RemoteProtocolError as error:
+            if not self._stale(error):
+                raise
+            return self._client.request(*sent, **_content(request, timeout_s))
 
     def events(self, request: HttpRequest, *, timeout_s: float) -> tuple[Reply, list[bytes]]:
         """Send one request and take the payloads of its SSE answer, or its whole body if refused.
@@ -92,21 +105,33 @@ class Sender:
         """
         payloads: list[bytes] = []
         try:
-            with self._client.stream(
-                request.method, self.url + request.path, **_content(request, timeout_s)
-            ) as response:
-                if response.status_code != httpx.codes.OK:
-                    return Reply(status=response.status_code, body=response.read()), []
-                payloads.extend(
-                    line[5:].strip().encode()
-                    for line in response.iter_lines()
-                    if line.startswith("data:")
-                )
+            try:
+                return self._streamed(request, timeout_s, payloads), payloads
+            except httpx.RemoteProtocolError as error:
+                if not self._stale(error) or payloads:
+                    raise
+                return self._streamed(request, timeout_s, payloads), payloads
         except _FAILURES as error:
             return _failure(error), payloads
         except httpx.InvalidURL as error:
             raise HostError(f"not a URL: {self.url!r}: {error}") from error
-        return Reply(status=response.status_code, body=b""), payloads
+
+    def _streamed(self, request: HttpRequest, timeout_s: float, payloads: list[bytes]) -> Reply:
+        with self._client.stream(
+            request.method, self.url + request.path, **_content(request, timeout_s)
+        ) as response:
+            if response.status_code != httpx.codes.OK:
+                return Reply(status=response.status_code, body=response.read())
+            payloads.extend(
+                line[5:].strip().encode()
+                for line in response.iter_lines()
+                if line.startswith("data:")
+            )
+        return Reply(status=response.status_code, body=b"")
+
+    def _stale(self, error: httpx.RemoteProtocolError) -> bool:
+        """Whether a kept connection was closed by the server before anything of an answer came."""
+        return self._keeps and _CLOSED in str(error)
 
 
 def _content(request: HttpRequest, timeout_s: float | None) -> dict[str, Any]:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Generator, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 
 from specbench.errors import InputError, ServiceError
 from specbench.model.verdict import VerdictDocument
-from specbench.verify import determinism
 from specbench.verify.client import Client, Refused
 from specbench.verify.conclusion import Conclusion, conclude, without_battery
+from specbench.verify.concurrency_watch import Watch
 from specbench.verify.events import (
-    StageFinished,
-    StageStarted,
     VerdictReady,
     VerifyEvent,
     VerifyNotice,
@@ -23,32 +19,24 @@ from specbench.verify.handshake import PROMPT_TOKENS, Server, identity, shake_ha
 from specbench.verify.levels import LEVELS, Level, costs
 from specbench.verify.one_token import OneTokenScores
 from specbench.verify.options import VerifyOptions
-from specbench.verify.plan import Samples, stages
-from specbench.verify.prompts import Tokenise, load_prompts
+from specbench.verify.plan import Samples, spoken_stages, stages
+from specbench.verify.prompts import Prompts, Tokenise, load_prompts
 from specbench.verify.reference import (
     Reference,
     different_target,
     read_reference,
     warnings,
 )
-from specbench.verify.session import Session, refusal
-from specbench.verify.stage import Stage
-from specbench.verify.statistics.counters import accept_len
-from specbench.verify.statistics.coverage import lacking, measure
-from specbench.verify.statistics.evidence import Evidence
+from specbench.verify.session import Control, Live, Scorer, Session, Source
+from specbench.verify.stage_runs import run_stages
 from specbench.verify.statistics.logprob_gap import margins_from_control
 from specbench.verify.statistics.positive_control import blind_spots, blind_spots_of_draws
 from specbench.verify.statistics.tokens import join
-from specbench.verify.statistics.verdict import ErrorRates, judge, suspicious
 
-_GREEDY = frozenset({"G1", "GC", "K1", "long", "turn", "mixed", "soak"})
-# A concurrency counts as tested if the server really ran this share of it at some time.
-REACHED = 0.8
-# Tokens a verify step below which next to no draft was accepted; plain decoding is 1.
-DEAD_DRAFT = 1.05
-# About how many p-values a default run has, for decisions before its end.
-_EXPECTED_TESTS = 50
-_SAMPLED = frozenset({"S1", "HOT", "T!=1", "frozen", "coins", "own"})
+_NO_IDS = (
+    "the server gives no token ids, so no context can be asked for again; another of its endpoints "
+    "may"
+)
 
 
 def verify_server(url: str, options: VerifyOptions) -> Iterator[VerifyEvent]:
@@ -60,7 +48,7 @@ def verify_server(url: str, options: VerifyOptions) -> Iterator[VerifyEvent]:
 
     """
     reference = read_reference(options.reference) if options.reference else None
-    if reference is not None and reference.taped:
+    if reference is not None and reference.holds_outputs:
         raise InputError(
             "this file holds outputs of a speculative server: a plain server can score them, but "
             "they are no reference",
@@ -83,11 +71,19 @@ def verdict_of(url: str, options: VerifyOptions) -> VerdictDocument:
 
 
 def open_session(
-    client: Client, server: Server, options: VerifyOptions, level: Level = "scores"
+    client: Client,
+    server: Server,
+    options: VerifyOptions,
+    level: Level = "scores",
+    *,
+    answers: Source | None = None,
+    scores: Scorer | None = None,
+    watch: Watch | None = None,
 ) -> Session:
     """Tokenise the prompts and gather what the stages share; `level` decides the sizes.
 
-    Outputs that are recorded to be scored later have the sizes of full scores.
+    Answers and scores are those of the running server, where no others are given. Outputs that are
+    recorded to be scored later have the sizes of full scores.
 
     Raises:
         Refused: the server does not tokenise.
@@ -95,8 +91,19 @@ def open_session(
     """
     budget = options.plan.at(level)
     prompts = load_prompts(_tokeniser(client, server), server.context, max(budget.long, 1))
-    scorer = OneTokenScores(client) if level == "one_token_scores" else None
-    return Session(client, server, prompts, budget, options.seed, own=options.own, scorer=scorer)
+    watch = watch or Watch()
+    one_token = level == "one_token_scores"
+    return Session(
+        client,
+        server,
+        prompts,
+        budget,
+        options.seed,
+        answers or Live(client, watch),
+        scores or (OneTokenScores(client) if one_token else client.score_all),
+        watch,
+        own=options.own,
+    )
 
 
 def _tokeniser(client: Client, server: Server) -> Tokenise:
@@ -119,6 +126,9 @@ def run_battery(
     if server.running_cap:
         # No batch is ever larger there, so nothing above the cap needs a test.
         client.concurrency = min(client.concurrency, server.running_cap)
+    if "ids" not in server.abilities:
+        yield from _by_text(client, server, options)
+        return
     session = open_session(client, server, options, server.level)
     yield from _notices(session, options.concurrency, reference)
     conclusion = Conclusion(session, options, reference)
@@ -129,162 +139,41 @@ def run_battery(
     yield VerdictReady(document=conclude(conclusion, time.monotonic() - start))
 
 
-def run_stages(
-    session: Session, conclusion: Conclusion, planned: Sequence[Stage]
-) -> Iterator[VerifyEvent]:
-    """Run every stage, then what is suspicious once more; a dead server ends the run early."""
-    done: list[tuple[Stage, Evidence]] = []
-    place, start = "the first stage", time.monotonic()
-    try:
-        for stage in planned:
-            place = stage.name
-            if stage.top_k and session.server.quirks.fragile_top_k:
-                # It may die of this stage: what was found before must not stay unconfirmed.
-                yield from _confirm(session, done)
-            yield StageStarted(stage=place)
-            evidence = _attempt(session, stage)
-            if evidence is not None:
-                done.append((stage, evidence))
-            yield _finished(session, stage.name, evidence)
-            if evidence is not None and evidence.stage == "GC":
-                yield from _soon_known(session, conclusion, time.monotonic() - start)
-            if conclusion.options.fail_fast and (yield from _damned(session, done)):
-                session.not_tested.append(f"everything after {stage.name}: fail-fast")
-                break
-        else:
-            place = "the stages that ask for fresh or more requests"
-            yield from _confirm(session, done)
-            yield from _refine(session, done)
-            if session.source is None:
-                yield from _determinism(session, conclusion)
-    except ServiceError as error:
-        conclusion.cut_short = True
-        conclusion.essential.append(f"the battery was cut short in {place}: {error.what}")
-    conclusion.evidences = [_covered(session, evidence) for _, evidence in done]
-
-
-def _soon_known(session: Session, conclusion: Conclusion, seconds: float) -> Iterator[VerifyEvent]:
-    """Say how long the rest will take, and name a draft that is dead before tokens go into it."""
-    spent, limit = session.progress
-    rate = spent / max(seconds, 1e-3)
-    if not session.to_replay:
-        minutes = (limit - spent) / rate / 60
-        yield VerifyNotice(
-            text=f"{rate:.0f} tokens a second: at most {minutes:.1f} minutes to come"
-        )
-    mean = accept_len(session.greedy_counters)
-    if mean is not None and mean < DEAD_DRAFT:
-        text = (
-            f"the draft is as good as dead: accept_len {mean:.2f} in greedy output, so little of "
-            "the verify path is exercised"
-        )
-        conclusion.notes.append(text)
+def _by_text(client: Client, server: Server, options: VerifyOptions) -> Iterator[VerifyEvent]:
+    """Ask what a text alone can show: it can convict, and never says that something holds."""
+    start, watch = time.monotonic(), Watch()
+    nothing = Prompts(chat=(), short=(), long=(), texts=(), turn=())
+    session = Session(
+        client, server, nothing, options.plan, options.seed, Live(client, watch),
+        client.score_all, watch, own=options.own,
+    )  # fmt: skip
+    yield VerifyNotice(text=_first_words(session))
+    for text in costs(server.abilities):
         yield VerifyNotice(text=text)
-
-
-def _damned(
-    session: Session, done: list[tuple[Stage, Evidence]]
-) -> Generator[VerifyEvent, None, bool]:
-    """Return whether the newest evidence is a confirmed violation; ask for fresh data if needed.
-
-    The level of a p-value is that of a whole run, whose tests are not all known yet.
-    """
-    rates = ErrorRates()
-    share = rates.statistics / _EXPECTED_TESTS
-    bar = math.log(len(session.budget.sampled) / rates.betting)
-    newest = done[-1:]
-    yield from _ask_again(session, newest, share, bar)
-    done[-1:] = newest
-    found = any(judge(e, share, bar, rates).verdict == "violated" and not e.gap for _, e in newest)
-    return found or bool(session.integrity())
-
-
-def _confirm(session: Session, done: list[tuple[Stage, Evidence]]) -> Iterator[VerifyEvent]:
-    """Ask for fresh requests wherever a test was suspicious, and put both results together."""
-    rates = ErrorRates()
-    evidences = [evidence for _, evidence in done]
-    yield from _ask_again(session, done, rates.share(evidences), rates.bar(evidences))
-
-
-def _ask_again(
-    session: Session, done: list[tuple[Stage, Evidence]], share: float, bar: float
-) -> Iterator[VerifyEvent]:
-    for index, (stage, evidence) in enumerate(done):
-        if not suspicious(evidence, share, bar) or evidence.fresh or evidence.fails_again:
-            continue
-        if session.left < min(stage.cost // 4, session.budget.length):
-            session.not_tested.append(f"{stage.name}: no budget left to confirm a small p-value")
-            continue
-        yield StageStarted(stage=f"{stage.name}, confirmed on fresh requests")
-        try:
-            fresh = stage.again()
-        except Refused as error:
-            session.not_tested.append(refusal(stage.name, error))
-            continue
-        if fresh is not None:
-            done[index] = (stage, evidence.with_fresh(fresh))
-        yield _finished(session, stage.name, fresh)
-
-
-def _refine(session: Session, done: list[tuple[Stage, Evidence]]) -> Iterator[VerifyEvent]:
-    """Add tokens where nothing is suspicious but an interval is still too wide."""
-    for index, (stage, evidence) in enumerate(done):
-        settled = all(effect.inside for effect in evidence.effects)
-        if stage.more is None or settled or evidence.fresh or evidence.witnesses:
-            continue
-        yield StageStarted(stage=f"{stage.name}, more tokens")
-        wider = replace(stage.more(evidence), reached=evidence.reached, foreign=evidence.foreign)
-        done[index] = (stage, wider)
-        yield _finished(session, stage.name, wider)
-
-
-def _determinism(session: Session, conclusion: Conclusion) -> Iterator[VerifyEvent]:
-    """Say whether greedy output repeats itself, with what the budget has left."""
-    name = "determinism at temperature 0"
-    if session.left < determinism.cost(session):
-        session.not_tested.append(f"{name}: the budget was spent")
-        return
-    yield StageStarted(stage=name)
-    before = session.client.spent.generated
-    try:
-        conclusion.notes.append(determinism.describe_determinism(session))
-    except Refused as error:
-        session.not_tested.append(refusal(name, error))
-        return
-    spent = session.client.spent.generated
-    yield StageFinished(
-        stage=name,
-        n_tokens=spent - before,
-        generated=spent,
-        limit=session.budget.limit,
-        note=conclusion.notes[-1],
-    )
-
-
-def _attempt(session: Session, stage: Stage) -> Evidence | None:
-    if session.left < stage.cost * session.price:
-        session.not_tested.append(f"{stage.name}: the budget was spent")
-        return None
-    before = len(session.watch.loads)
-    try:
-        evidence = stage.run()
-    except Refused as error:
-        session.not_tested.append(refusal(stage.name, error))
-        return None
-    if evidence is None:
-        return None
-    peak, foreign = session.watch.since(before)
-    return replace(evidence, reached=peak, foreign=foreign)
+    conclusion = Conclusion(session, options, None, essential=[_NO_IDS])
+    yield from run_stages(session, conclusion, spoken_stages(session))
+    yield VerdictReady(document=conclude(conclusion, time.monotonic() - start))
 
 
 def check_run(session: Session, conclusion: Conclusion) -> None:
     """Positive control on this very data, and whether the server is still the same process."""
-    sampled = join(session.sampled)
-    greedy = join(session.greedy)
+    sampled = join(session.seen.sampled)
+    greedy = join(session.seen.greedy)
     conclusion.essential += blind_spots(
-        greedy, sampled, session.server.vocab, session.seed, session.margins
+        greedy,
+        sampled,
+        session.server.vocab,
+        session.seed,
+        session.control.margins,
+        # Beyond the likeliest tokens a one-token request shows no score: garbage is seen less well.
+        0.01 if session.price == 1 else 0.05,
     )
-    conclusion.essential += blind_spots_of_draws(session.contexts, session.seed)
+    if session.seen.verified_probes:
+        conclusion.essential.append(
+            f"{session.seen.verified_probes} one-token requests went through verification by the "
+            "server's own count: they are no plain draws"
+        )
+    conclusion.essential += blind_spots_of_draws(session.seen.contexts, session.seed)
     try:
         if session.server.identity and identity(session.client) != session.server.identity:
             conclusion.essential.append("the server was restarted during the run")
@@ -295,35 +184,8 @@ def check_run(session: Session, conclusion: Conclusion) -> None:
             conclusion.essential.append(f"the server is gone at the end: {error.what}")
 
 
-def _covered(session: Session, evidence: Evidence) -> Evidence:
-    """Note on a claim that its side of the verify path was not really exercised."""
-    rule = session.budget.coverage
-    if evidence.lacking or evidence.witnesses:
-        return evidence
-    peak = session.watch.peak(evidence.concurrency)
-    if peak is not None and peak < REACHED * evidence.concurrency:
-        return replace(evidence, lacking=_too_few(peak, evidence.concurrency))
-    if evidence.stage in _GREEDY:
-        return replace(evidence, lacking=lacking(measure(session.greedy_counters), rule))
-    if evidence.stage in _SAMPLED:
-        return replace(evidence, lacking=lacking(measure(session.sampled_counters), rule))
-    return evidence
-
-
-def _too_few(peak: int, concurrency: int) -> str:
-    return (
-        f"the server never ran more than {peak} requests at once where {concurrency} were asked "
-        f"for: larger batches were not tested (--concurrency {max(peak, 1)} tests what it reaches)"
-    )
-
-
 def nothing_to_test(server: Server, options: VerifyOptions) -> tuple[str, str] | None:
     """Return (verdict, reason) where the battery would be pointless."""
-    if "ids" not in server.abilities:
-        return "inconclusive", (
-            "the server gives no token ids, so no context can be asked for again; another of its "
-            "endpoints may"
-        )
     if server.speculative is False:
         return "inconclusive", "speculation is off: nothing to verify"
     if server.simulated:
@@ -342,15 +204,20 @@ def nothing_to_test(server: Server, options: VerifyOptions) -> tuple[str, str] |
 
 def _use_reference(session: Session, reference: Reference) -> str:
     """Check the target against the reference and take its noise as control."""
+    if session.server.level == "draws":
+        session.seen.not_tested.append(
+            "whether the target is the reference's, and its noise: this server gives no scores "
+            "(record its outputs instead, and let a plain server score them)"
+        )
+        return ""
     try:
         problem = different_target(session, reference)
     except Refused as error:
         return f"the reference cannot be compared: {error}"
     if problem:
         return problem
-    session.control_regrets = reference.regrets
-    session.control_gaps = reference.gaps
-    session.margins = margins_from_control(reference.regrets)
+    margins = margins_from_control(reference.regrets)
+    session.control = Control(margins, reference.regrets, reference.gaps)
     return ""
 
 
@@ -384,14 +251,4 @@ def _first_words(session: Session) -> str:
     return (
         f"algorithm {method}; evidence by {server.level.replace('_', ' ')}: "
         f"{LEVELS[server.level]}; at most {session.budget.limit} tokens"
-    )
-
-
-def _finished(session: Session, name: str, evidence: Evidence | None) -> StageFinished:
-    return StageFinished(
-        stage=name,
-        n_tokens=evidence.n_tokens if evidence else 0,
-        generated=session.progress[0],
-        limit=session.progress[1],
-        note=evidence.note if evidence else "not tested",
     )

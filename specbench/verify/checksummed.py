@@ -15,7 +15,7 @@ from specbench.model.json_text import NOT_JSON
 SCHEMA = 1
 
 
-def write_sealed(path: Path, rows: Iterable[dict[str, Any]]) -> str:
+def write_checksummed(path: Path, rows: Iterable[dict[str, Any]]) -> str:
     """Write rows beside the name first and rename then; return the SHA-256 of all of them.
 
     Raises:
@@ -33,7 +33,7 @@ def write_sealed(path: Path, rows: Iterable[dict[str, Any]]) -> str:
     return digest
 
 
-def read_sealed(path: Path) -> tuple[list[dict[str, Any]], str]:
+def read_checksummed(path: Path) -> tuple[list[dict[str, Any]], str]:
     """Return all rows, the manifest first, and their SHA-256.
 
     Raises:

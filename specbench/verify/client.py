@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from specbench.backends import backend as backends
 from specbench.backends.backend import Backend, HttpRequest
 from specbench.backends.client import ControlClient, Reply, Sender, recognise
@@ -17,15 +19,10 @@ from specbench.backends.scored import Malformed, Scored
 from specbench.errors import HostError, InputError, ServiceError
 from specbench.model.facts import ServerFacts
 from specbench.model.load import Prompt, Sampling
+from specbench.verify.refused import Refused
 from specbench.verify.wire import Ask, Completion, completion, http_request, sent
 
-
-class Refused(Exception):
-    """The server answered and refused: a capability that it does not have. `status` is HTTP's."""
-
-    def __init__(self, status: int, what: str) -> None:
-        super().__init__(f"HTTP {status}: {what}")
-        self.status = status
+__all__ = ["Client", "Refused", "Spent"]
 
 
 @dataclass(slots=True)
@@ -123,11 +120,36 @@ class Client:
             parts = self.backend.answers(sent(ask, self.backend, self.model), payloads)
         except Malformed as error:
             raise ServiceError(f"an answer that cannot be read: {error}", where=self.url) from error
-        out = [completion(ask, part, self.draft_tokens) for part in parts]
+        withholds = self.backend.quirks.withholds_split_characters
+        out = [completion(ask, part, self.draft_tokens, withholds=withholds) for part in parts]
         with self._lock:
             self.spent.generated += sum(len(c.ids) for c in out)
             self.spent.requests += 1
         return out
+
+    def post(self, request: HttpRequest) -> bytes:
+        """Send a request that was built elsewhere and return the body.
+
+        Raises:
+            Refused: the server does not do this.
+            ServiceError: the server died.
+
+        """
+        body = self._post(request)
+        self._count([body])
+        return body
+
+    def stream(self, request: HttpRequest) -> list[bytes]:
+        """Send a request that was built elsewhere and return the payloads of its events.
+
+        Raises:
+            Refused: the server does not do this.
+            ServiceError: the server died.
+
+        """
+        payloads = self._stream(request)
+        self._count(payloads[-2:])
+        return payloads
 
     def score(self, ids: Sequence[int], start: int, top: int) -> Scored:
         """Return the target's conditionals at ids[start:], from prefill.
@@ -215,6 +237,12 @@ class Client:
             )
         return key
 
+    def _count(self, said: Sequence[bytes]) -> None:
+        """Count a request and the tokens that its answer says it generated."""
+        with self._lock:
+            self.spent.requests += 1
+            self.spent.generated += max((_usage(body) for body in said), default=0)
+
     def _speak(self, backend: Backend) -> None:
         self.backend = backend
         self._control = ControlClient(
@@ -249,6 +277,14 @@ class Client:
         if reply.status >= 400:
             raise Refused(reply.status, reply.body.decode(errors="replace")[:300])
         return reply
+
+
+def _usage(body: bytes) -> int:
+    try:
+        usage = msgspec.json.decode(body).get("usage") or {}
+        return int(usage.get("completion_tokens") or 0)
+    except (msgspec.DecodeError, AttributeError, TypeError, ValueError):
+        return 0
 
 
 def _ordered(pool: ThreadPoolExecutor, work: Any, jobs: Sequence[Any]) -> list[Any]:

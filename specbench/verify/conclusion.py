@@ -58,7 +58,9 @@ def conclude(conclusion: Conclusion, seconds: float) -> VerdictDocument:
     judged = [judge(evidence, share, bar, rates) for evidence in evidences]
     claims = contradicted(without_excuses(judged), integrity, session.client.spent.generated)
     essential = [*conclusion.essential, *_missing(evidences)]
-    verdict, reason = overall(claims, essential)
+    # What integrity alone puts in doubt stands in the headline, and decides no verdict on tokens.
+    doubted = {one.name for one, was in zip(claims, judged, strict=False) if _doubted(one, was)}
+    verdict, reason = overall([c for c in claims if c.name not in doubted], essential)
     seen = resolution(evidences)
     garbage = seen["garbage_pct"]
     if verdict == "holds" and (garbage or 100.0) > session.budget.margins.garbage_pct:
@@ -108,6 +110,10 @@ def _with_findings(document: VerdictDocument) -> VerdictDocument:
     return msgspec.structs.replace(document, findings=write_findings(document))
 
 
+def _doubted(claim: Claim, before: Claim) -> bool:
+    return before.verdict == "holds" and claim.verdict == "inconclusive"
+
+
 def _missing(evidences: Sequence[Evidence]) -> list[str]:
     """Return which of the two sides has no evidence at all."""
     stages = {e.stage for e in evidences if e.n_tokens}
@@ -121,18 +127,14 @@ def _missing(evidences: Sequence[Evidence]) -> list[str]:
 
 def _not_tested(conclusion: Conclusion) -> list[str]:
     session = conclusion.session
-    out = list(dict.fromkeys(session.not_tested))
+    out = list(dict.fromkeys(session.seen.not_tested))
     if conclusion.reference is None:
         out.append(
             "what is wrong in prefill and verify alike (weights, template): no reference was given"
         )
-    if not session.stop_ids:
+    if not session.seen.stop_ids:
         out.append("stop tokens: no request ended by itself")
-    never = (
-        "grammar-constrained decoding, chat shapes (reasoning, tool calls, stop strings), LoRA, "
-        "multimodal inputs, disaggregated prefill"
-    )
-    return [*out, never]
+    return [*out, "LoRA, multimodal inputs, disaggregated prefill"]
 
 
 def _needed(
@@ -154,7 +156,7 @@ def _needed(
 def _stats(conclusion: Conclusion, seconds: float) -> dict[str, Any]:
     session = conclusion.session
     spent = session.client.spent
-    counters = [*session.greedy_counters, *session.sampled_counters]
+    counters = [*session.seen.greedy_counters, *session.seen.sampled_counters]
     mean = accept_len(counters)
     return {
         "generated_tokens": spent.generated,
@@ -170,8 +172,8 @@ def _stats(conclusion: Conclusion, seconds: float) -> dict[str, Any]:
             "t_eff_pct": session.budget.margins.t_eff_pct,
             "excess_greedy_pct": session.budget.margins.excess_greedy_pct,
             "garbage_pct": session.budget.margins.garbage_pct,
-            "soft_nat": session.margins.soft,
-            "hard_nat": session.margins.hard,
+            "soft_nat": session.control.margins.soft,
+            "hard_nat": session.control.margins.hard,
         },
     }
 

@@ -11,12 +11,18 @@ from specbench.model.verdict import Witness
 from specbench.verify.session import Session
 from specbench.verify.statistics import prefill_gap
 from specbench.verify.statistics.evidence import Evidence
-from specbench.verify.statistics.logprob_gap import last_tokens_regret, penalised_regret
+from specbench.verify.statistics.logprob_gap import (
+    last_tokens_regret,
+    penalised_regret,
+    windowed_regret,
+)
 from specbench.verify.statistics.tokens import Ints, ScoredTokens
 from specbench.verify.wire import Ask, Completion
 
 _LENGTHS = (1, 2, 3, 5, 7, 8, 13, 17, 31)
 PENALTY = 2.0
+# Some servers count the prompt as well, and no more than so many tokens.
+PENALTY_WINDOW = 64
 _SPECIAL = re.compile(r"<[^<>]*>")
 _BIAS = 200.0
 
@@ -52,7 +58,7 @@ def run_bias(session: Session) -> Evidence | None:
         why = "the server does not have it"
         if session.server.speculative and session.server.quirks.bias_gap:
             why = session.server.quirks.bias_gap
-        session.not_tested.append(f"logit_bias: {why}")
+        session.seen.not_tested.append(f"logit_bias: {why}")
         return None
     asks = [
         Ask(ids=ids, max_tokens=16, ignore_eos=True, logit_bias=((ids[len(ids) // 2], _BIAS),))
@@ -94,9 +100,13 @@ def run_penalties(session: Session) -> Evidence | None:
         )
         for ids in session.next_prompts(count)
     ]
-    tokens, _ = session.ask_and_score(asks)
-    soft, verified = session.margins.soft, tokens.position > 0
+    tokens, pairs = session.ask_and_score(asks)
+    soft, verified = session.control.margins.soft, tokens.position > 0
     exact, stale = penalised_regret(tokens, PENALTY, _round_starts(tokens))
+    windowed = windowed_regret(tokens, PENALTY, [ask.ids for ask, _ in pairs], PENALTY_WINDOW)
+    counted = "of the answer"
+    if (exact > soft).any() and not (windowed > soft).any():
+        exact, counted = windowed, f"of the last {PENALTY_WINDOW}, prompt included"
     known = session.server.speculative and session.server.quirks.penalty_gap != ""
     late = last_tokens_regret(tokens, PENALTY) if known else np.full(len(tokens), np.inf)
     doubtful = int(((exact > soft) & verified).sum())
@@ -115,7 +125,8 @@ def run_penalties(session: Session) -> Evidence | None:
         temperature=0.0,
         fails=fails,
         gap=session.server.quirks.penalty_gap if explained else "",
-        note=f"{unexplained} tokens contradict it even if accepted drafts are not counted",
+        note=f"counts tokens {counted}; {unexplained} contradict it even if accepted drafts are "
+        "not counted",
     )
 
 
@@ -125,7 +136,9 @@ def run_logprobs(session: Session) -> Evidence | None:
     Half of the requests are short: each has a text to compare with its tokens.
     """
     if "logprobs" not in session.server.abilities:
-        session.not_tested.append("verify-against-prefill gap: no log-probabilities in answers")
+        session.seen.not_tested.append(
+            "verify-against-prefill gap: no log-probabilities in answers"
+        )
         return None
     session.rotation += 1
     long = min(session.budget.length, 96)
@@ -157,7 +170,7 @@ def run_logprobs(session: Session) -> Evidence | None:
 
 
 def _gap_evidence(session: Session, found: prefill_gap.Gap) -> Evidence:
-    known = session.control_gaps
+    known = session.control.gaps
     control = prefill_gap.summarise(known if known is not None else np.zeros(0))
     shown = f"99 % {found.q99:.3f}, largest {found.worst:.2f} nat"
     fails = f"gaps above the control's ({shown})" if prefill_gap.exceeds(found, control) else ""

@@ -46,7 +46,8 @@ def _integrity(document: VerdictDocument) -> str:
         return ""
     first, *others = document.integrity
     more = f", and {len(others)} more" if others else ""
-    return f", BUT {first.finding}{more}"
+    link = "AND" if document.verdict == "violated" else "BUT"
+    return f", {link} {first.finding}{more}"
 
 
 def _exceptions(claims: Sequence[Claim]) -> str:
@@ -157,7 +158,9 @@ def _witnesses(witnesses: Sequence[Witness]) -> str:
 def _again(witness: Witness) -> str:
     if not witness.shows:
         return ""
-    return f" Ask for the wrong token again:\n\n      {_cut(witness.shows)}\n\n "
+    # A sampling kernel draws: it need not give the same wrong token twice.
+    said = "it, or another wrong one" if witness.stage == "K1" else "the wrong token"
+    return f" Ask for {said} again:\n\n      {_cut(witness.shows)}\n\n "
 
 
 def _cut(command: str, limit: int = 600) -> str:

@@ -62,7 +62,7 @@ def run_both(session: Session) -> Evidence | None:
     """
     count = session.budget.composed
     if not count:
-        session.not_tested.append("top_k together with top_p: from the default budget on")
+        session.seen.not_tested.append("top_k together with top_p: from the default budget on")
         return None
     tokens, pairs = session.ask_and_score(_asks(session, count, BOTH.top_k, BOTH.top_p))
     rows = tokens.verified()
@@ -70,7 +70,7 @@ def run_both(session: Session) -> Evidence | None:
     verified = compose(band, rows.rank[band.row])
     prefilled = _prefill(session, rows, pairs, band)
     if min(verified.due, prefilled.due) < LEAST_DUE:
-        session.not_tested.append(
+        session.seen.not_tested.append(
             f"top_k together with top_p: the two compositions differ by {verified.due:.1f} tokens "
             f"here, {LEAST_DUE:g} are needed"
         )
@@ -138,7 +138,7 @@ def _filtered(session: Session, *, top_p: float = 1.0, min_p: float = 0.0) -> Sc
     """Sample under one filter and score; None where the budget has no probe of filters."""
     count = session.budget.filters
     if not count:
-        session.not_tested.append(f"top_p={top_p:g}, min_p={min_p:g}: not in this budget")
+        session.seen.not_tested.append(f"top_p={top_p:g}, min_p={min_p:g}: not in this budget")
         return None
     asks = [replace(ask, min_p=min_p) for ask in _asks(session, count, 0, top_p)]
     return session.ask_and_score(asks)[0].verified()

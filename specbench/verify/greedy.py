@@ -64,7 +64,7 @@ def _batched(session: Session) -> list[Ask]:
         return _asks(session, budget.batched, budget.alone)
     count = min(c, budget.limit // (8 * LEAST_LENGTH))
     if count < c:
-        session.not_tested.append(
+        session.seen.not_tested.append(
             f"batches of more than {count} requests: the budget has tokens for no more"
         )
     length = max(budget.batched * budget.length * 3 // (2 * count), LEAST_LENGTH)
@@ -143,14 +143,14 @@ def judge_greedy(
 ) -> Evidence:
     """Turn a scored table into evidence: margins, witnesses, and the share of doubtful tokens."""
     verified = tokens.verified()
-    session.greedy.append(verified)
-    found = audit(verified, session.margins)
+    session.seen.greedy.append(verified)
+    found = audit(verified, session.control.margins)
     witnesses = confirm(session, verified, pairs, found.hard, stage)
     tests, seen = {}, {"witness": _wrong(session, found)}
-    control = session.control_regrets
+    control = session.control.regrets
     if control is not None and len(verified):
         tests["doubtful tokens above control"] = excess_over_control(
-            verified.regret, control, session.margins.soft
+            verified.regret, control, session.control.margins.soft
         )
         seen["doubtful tokens above control"] = _doubted(session, verified, control)
     return Evidence(
@@ -185,7 +185,7 @@ def confirm(
         pair = pairs[int(tokens.request[row])]
         position = int(tokens.position[row])
         witness = session.contradiction(
-            pair, position, session.margins.soft, stage.stage, stage.concurrency
+            pair, position, session.control.margins.soft, stage.stage, stage.concurrency
         )
         if witness is not None:
             found.append(witness)
@@ -221,13 +221,13 @@ def _doubtful(session: Session, found: RegretAudit) -> Effect:
 
 def _wrong(session: Session, found: RegretAudit) -> str:
     return (
-        f"{len(found.hard)} of {found.n} tokens lie more than {session.margins.hard:g} nat below "
-        "the target's own choice, where numerical noise puts none"
+        f"{len(found.hard)} of {found.n} tokens lie more than {session.control.margins.hard:g} nat "
+        "below the target's own choice, where numerical noise puts none"
     )
 
 
 def _doubted(session: Session, verified: ScoredTokens, control: Floats) -> str:
-    soft = session.margins.soft
+    soft = session.control.margins.soft
     return (
         f"{int((verified.regret > soft).sum())} of {len(verified)} tokens lie more than {soft:.2g} "
         f"nat below the target's own choice, where the plain server has "
@@ -237,13 +237,13 @@ def _doubted(session: Session, verified: ScoredTokens, control: Floats) -> str:
 
 def _too_many_doubtful(session: Session, found: RegretAudit) -> str:
     """Say so if doubtful tokens are too frequent for noise; with a reference a test decides."""
-    if session.control_regrets is not None or len(found.soft) < WITNESSES:
+    if session.control.regrets is not None or len(found.soft) < WITNESSES:
         return ""
     if found.soft_lower_pct(LEVEL) < DOUBTFUL_PCT:
         return ""
     return (
-        f"{len(found.soft)} of {found.n} tokens lie {session.margins.soft:g} to "
-        f"{session.margins.hard:g} nat below the target's favourite"
+        f"{len(found.soft)} of {found.n} tokens lie {session.control.margins.soft:g} to "
+        f"{session.control.margins.hard:g} nat below the target's favourite"
     )
 
 
@@ -254,11 +254,11 @@ def _unconfirmed(
         return "no token came from verification"
     if len(found.hard) and not witnesses:
         return f"{len(found.hard)} tokens far from the target's favourite could not be confirmed"
-    if len(found.soft) and session.control_regrets is None:
+    margins = session.control.margins
+    if len(found.soft) and session.control.regrets is None:
         return (
-            f"{len(found.soft)} tokens lie {session.margins.soft:g} to "
-            f"{session.margins.hard:g} nat below the favourite; record a reference to tell noise "
-            "from a fault"
+            f"{len(found.soft)} tokens lie {margins.soft:g} to {margins.hard:g} nat below the "
+            "favourite; record a reference to tell noise from a fault"
         )
     return ""
 

@@ -22,7 +22,7 @@ LEVELS: dict[Level, str] = {
     "scores": "every token is judged by the target's own log-probabilities",
     "one_token_scores": "every token is judged by the scores of a one-token request at its context",
     "draws": "no scores: verified draws are compared with plain draws at the same contexts",
-    "text": "no token ids: only what a text and its counters can show",
+    "text": "no token ids: only what a text can show",
 }
 
 _COSTS = {
@@ -49,7 +49,7 @@ def costs(abilities: frozenset[str]) -> list[str]:
     """Say for each ability that is missing what that costs."""
     if "ids" not in abilities:
         return [
-            f"without {ABILITIES['ids']}: no context can be asked for again, so nothing is compared"
+            f"without {ABILITIES['ids']}: no context can be asked for again: texts alone are tested"
         ]
     scored = bool(abilities & {"score", "next_scores"})
     return [

@@ -16,8 +16,6 @@ S1 = Filters()
 HOT = Filters(temperature=2.5, top_k=8)
 WARM = Filters(temperature=0.6, top_k=20)
 NUCLEUS = Filters(top_p=0.8)
-# A nucleus that is taken before the temperature scales is right alone, and wrong together with it.
-JOINT = Filters(temperature=0.6, top_p=0.7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +50,11 @@ class DrawSizes:
 
 
 _SMALL = 50_000
-QUICK_DRAWS = DrawSizes(limit=20_000, t_eff_pct=20.0, excess_greedy_pct=20.0, garbage_pct=0.5)
+QUICK_DRAWS = DrawSizes(limit=24_000, t_eff_pct=20.0, excess_greedy_pct=20.0, garbage_pct=0.5)
 DEFAULT_DRAWS = DrawSizes(
     limit=120_000,
     t_eff_pct=8.0,
-    excess_greedy_pct=8.0,
+    excess_greedy_pct=10.0,
     garbage_pct=0.15,
     alone=16,
     batched=48,
@@ -98,8 +96,10 @@ class Budget:
 
     `limit` bounds everything with top-up and confirmation; `sampled` gives tokens a
     configuration; the greedy stages are numbers of requests of `length` tokens; `filters` those of
-    each probe of a filter; `frozen` is contexts x draws; `composed` are requests with both filters;
-    `own` and `own_frozen` are tokens and contexts x draws of the user's own parameters; `base` is
+    each probe of a filter; `frozen` is contexts x draws; `composed` are requests with both filters,
+    `joint` those of each mix of parameters that act together; `letters` are draws a prompt under a
+    grammar;
+    `own` and `own_fixed` are tokens and contexts x draws of the user's own parameters; `base` is
     the limit without these; `draws` are the sizes where the server gives no scores.
     """
 
@@ -118,12 +118,14 @@ class Budget:
     soak: int = 0
     logprobs: int = 12
     coins: tuple[int, int] = (16, 24)
-    frozen: tuple[int, int] = (0, 0)
+    fixed: tuple[int, int] = (0, 0)
     penalties: int = 4
     filters: int = 4
     composed: int = 0
+    joint: int = 0
+    letters: int = 0
     own: int = 1500
-    own_frozen: tuple[int, int] = (8, 64)
+    own_fixed: tuple[int, int] = (8, 64)
     base: int = 0
     draws: DrawSizes = field(default_factory=lambda: QUICK_DRAWS)
 
@@ -160,14 +162,15 @@ class Budget:
             mixed=self.mixed // 2,
             soak=self.soak // 2,
             logprobs=-(-self.logprobs // 2),
-            frozen=(self.frozen[0], self.frozen[1] * 3 // 4),
+            joint=self.joint // 2,
+            fixed=(self.fixed[0], self.fixed[1] * 3 // 4),
         )
 
     def with_own(self, own: Filters) -> Budget:
         """Return the budget with one more sampled configuration, and the tokens that it needs."""
         if own in [filters for filters, _ in self.sampled]:
             return self
-        contexts, draws = self.own_frozen
+        contexts, draws = self.own_fixed
         extra = 2 * self.own + 2 * 3 * contexts * draws
         return replace(
             self,
@@ -192,7 +195,7 @@ BUDGETS: dict[BudgetName, Budget] = {
         margins=SampledMargins(t_eff_pct=5.0, excess_greedy_pct=4.0, garbage_pct=0.1),
         soft_pct=0.1,
         coverage=CoverageRule(),
-        sampled=((S1, 18_000), (HOT, 12_000), (WARM, 8_000), (NUCLEUS, 8_000), (JOINT, 2_500)),
+        sampled=((S1, 18_000), (HOT, 12_000), (WARM, 8_000), (NUCLEUS, 8_000)),
         alone=24,
         batched=64,
         kernel=48,
@@ -202,12 +205,14 @@ BUDGETS: dict[BudgetName, Budget] = {
         soak=24,
         logprobs=36,
         coins=(32, 48),
-        frozen=(24, 192),
+        fixed=(24, 192),
         penalties=8,
         filters=8,
         composed=10,
+        joint=16,
+        letters=64,
         own=8000,
-        own_frozen=(24, 96),
+        own_fixed=(24, 96),
         draws=DEFAULT_DRAWS,
     ),
     "deep": Budget(
@@ -215,7 +220,7 @@ BUDGETS: dict[BudgetName, Budget] = {
         margins=SampledMargins(t_eff_pct=2.5, excess_greedy_pct=2.0, garbage_pct=0.03),
         soft_pct=0.05,
         coverage=CoverageRule(rounds=800, rounds_per_depth=50),
-        sampled=((S1, 80_000), (HOT, 48_000), (WARM, 30_000), (NUCLEUS, 32_000), (JOINT, 10_000)),
+        sampled=((S1, 80_000), (HOT, 48_000), (WARM, 30_000), (NUCLEUS, 32_000)),
         alone=48,
         batched=160,
         kernel=128,
@@ -225,12 +230,14 @@ BUDGETS: dict[BudgetName, Budget] = {
         soak=64,
         logprobs=96,
         coins=(32, 96),
-        frozen=(48, 384),
+        fixed=(48, 384),
         penalties=16,
         filters=16,
         composed=24,
+        joint=48,
+        letters=192,
         own=30_000,
-        own_frozen=(48, 192),
+        own_fixed=(48, 192),
         draws=DEEP_DRAWS,
     ),
 }

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from specbench.verify import conformance, greedy
+from specbench.verify import conformance, grammar, greedy, shapes
 from specbench.verify.draws.plan import draws_stages
 from specbench.verify.filters import run_both, run_min_p, run_top_p
+from specbench.verify.joint import MIXES, run_joint
 from specbench.verify.options import S1, WARM
 from specbench.verify.sampling import (
     Sample,
     draw_sample,
     examine_sample,
     run_coins,
-    run_frozen,
+    run_fixed_contexts,
     title,
 )
 from specbench.verify.session import Session
@@ -42,7 +43,7 @@ def stages(session: Session, samples: Samples) -> list[Stage]:
     Where a top_k may end the server, what needs none comes first: its results are kept.
     """
     if session.server.level == "draws":
-        return draws_stages(session)
+        return [*draws_stages(session), *spoken_stages(session)]
     found = list(_by_cost(session, samples))
     return sorted(found, key=lambda stage: stage.top_k and session.server.quirks.fragile_top_k)
 
@@ -63,17 +64,31 @@ def _by_cost(session: Session, samples: Samples) -> Iterator[Stage]:
     )
     coins = plain_stage(session, "independent coins", run_coins, size.coins[0] * size.coins[1])
     yield replace(coins, top_k=True)
+    together = plain_stage(
+        session, "parameters together", run_joint, size.joint * len(MIXES) * min(length, 64)
+    )
+    yield replace(together, top_k=True)
     for mix, count in size.sampled:
         yield _sampled(session, samples, mix, count)
     for mix in (S1, WARM):
-        yield _frozen(session, samples, mix, size.frozen)
+        yield _frozen(session, samples, mix, size.fixed)
     if session.own is not None:
-        yield _frozen(session, samples, session.own, size.own_frozen)
+        yield _frozen(session, samples, session.own, size.own_fixed)
     both = plain_stage(session, "top_k with top_p", run_both, size.composed * 64 + 64)
     yield replace(both, top_k=True)
+    yield from spoken_stages(session)
     last = greedy.soak(session)
     if last is not None:
         yield _greedy(session, last)
+
+
+def spoken_stages(session: Session) -> list[Stage]:
+    """Return what is asked by text: chat shapes and grammars."""
+    letters = grammar.cost(session.budget.letters)
+    return [
+        plain_stage(session, "chat shapes", shapes.run_shapes, 0),
+        plain_stage(session, "grammars", grammar.run_grammar, letters),
+    ]
 
 
 def top_up(session: Session, samples: Samples, filters: Filters, found: Evidence) -> Evidence:
@@ -116,7 +131,7 @@ def _sampled(session: Session, samples: Samples, filters: Filters, count: int) -
         sample = draw_sample(session, filters, count)
         samples.of[filters], samples.looks[filters] = sample, 1
         if filters == S1:
-            session.sampled.append(sample.tokens)
+            session.seen.sampled.append(sample.tokens)
         return _look(session, samples, sample)
 
     def again() -> Evidence:
@@ -136,16 +151,16 @@ def _frozen(session: Session, samples: Samples, filters: Filters, size: tuple[in
     def run() -> Evidence | None:
         source = samples.of.get(S1)
         if not contexts:
-            session.not_tested.append(
+            session.seen.not_tested.append(
                 f"{name} (bias that is aligned with the drafter; from the default budget on)"
             )
             return None
         if filters.min_p and session.server.speculative:
-            session.not_tested.append(f"{name}: min_p is documented to be ignored there")
+            session.seen.not_tested.append(f"{name}: min_p is documented to be ignored there")
             return None
-        found = run_frozen(session, filters, source, size) if source is not None else None
+        found = run_fixed_contexts(session, filters, source, size) if source is not None else None
         if found is None:
-            session.not_tested.append(f"{name}: no context fits")
+            session.seen.not_tested.append(f"{name}: no context fits")
         return found
 
     cost = contexts * draws * (2 if filters == S1 else 3)

@@ -16,15 +16,16 @@ from typing import Any
 import msgspec
 
 from specbench.errors import InputError, ServiceError
-from specbench.verify.checksummed import write_sealed
-from specbench.verify.client import Refused
-from specbench.verify.concurrency_watch import Load
+from specbench.verify.battery import open_session
+from specbench.verify.checksummed import write_checksummed
+from specbench.verify.client import Client, Refused
+from specbench.verify.concurrency_watch import Load, Watch
 from specbench.verify.handshake import Server
-from specbench.verify.options import Budget
+from specbench.verify.options import VerifyOptions
 from specbench.verify.plan import Samples, stages
 from specbench.verify.prompts import Prompts
 from specbench.verify.reference import Reference, manifest_of, score_texts
-from specbench.verify.session import Session
+from specbench.verify.session import Live, Session
 from specbench.verify.stage import Stage
 from specbench.verify.statistics.evidence import Evidence
 from specbench.verify.wire import Ask, Completion, Scored
@@ -32,6 +33,7 @@ from specbench.verify.wire import Ask, Completion, Scored
 FIRST_TOKENS = "first tokens"
 # These choose what they ask by scores, which are not there yet.
 _NEEDS_SCORES = ("frozen contexts", "top_k with top_p")
+_BY_TEXT = ("chat shapes", "grammars")
 _UNLIMITED = 10**9
 _PASSES = (0, 1)
 
@@ -48,30 +50,34 @@ class Batch:
     load: Load
 
 
-def record_outputs(session: Session, path: Path, budget: str) -> dict[str, Any]:
+def record_outputs(
+    client: Client, server: Server, options: VerifyOptions, path: Path
+) -> dict[str, Any]:
     """Record what every stage gets to see; return the manifest.
 
     Raises:
         ServiceError: the server died; what was recorded until then is in the file.
 
     """
-    recorder = _Recorder(session)
-    session.budget = _unlimited(session.budget)
-    session.source, session.scorer = recorder.answer, _no_scores
-    head = manifest_of(session) | {"outputs": True, "budget": budget}
-    head["record"] = msgspec.to_builtins(session.server)
+    watch = Watch()
+    recorder = _Recorder(Live(client, watch), watch)
+    scoring = replace(server, abilities=server.abilities | {"score"})
+    session = open_session(
+        client, scoring, unlimited(options), answers=recorder.answer, scores=_no_scores, watch=watch
+    )
+    head = manifest_of(session) | {"outputs": True, "budget": options.budget}
+    head["record"] = msgspec.to_builtins(server)
     rows = [head, {"kind": "prompts"} | asdict(session.prompts)]
     death: ServiceError | None = None
     try:
-        if "score" in session.server.abilities:
+        if "score" in server.abilities:
             rows += score_texts(session)
-        session.server = replace(session.server, abilities=session.server.abilities | {"score"})
-        recorder.run()
+        recorder.run(session)
     except ServiceError as error:
         death = error
         rows.append({"kind": "cut", "where": recorder.stage, "what": error.what})
     head["tokens"] = sum(len(part.ids) for b in recorder.batches for a in b.answers for part in a)
-    write_sealed(path, [*rows, *(_row(batch) for batch in recorder.batches)])
+    write_checksummed(path, [*rows, *(_row(batch) for batch in recorder.batches)])
     if death is not None:
         raise ServiceError(
             f"{death.what} (in {recorder.stage})",
@@ -83,23 +89,22 @@ def record_outputs(session: Session, path: Path, budget: str) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class _Recorder:
-    session: Session
+    live: Live
+    watch: Watch
     stage: str = FIRST_TOKENS
     again: int = 0
     rotation: int = 0
     batches: list[Batch] = field(default_factory=list)
 
-    def run(self) -> None:
-        session = self.session
-        if "flush" in session.server.abilities:
-            session.client.flush()
+    def run(self, session: Session) -> None:
+        session.flush()
         asks = [
             Ask(ids=ids, max_tokens=1, ignore_eos=True)
             for ids in (*session.prompts.chat, *session.prompts.short)
         ]
         session.ask(asks)
         for again in _PASSES:
-            for stage in taped_stages(session, Samples()):
+            for stage in recordable_stages(session, Samples()):
                 self.stage, self.again, self.rotation = stage.name, again, session.rotation
                 try:
                     (stage.again if again else stage.run)()
@@ -108,8 +113,8 @@ class _Recorder:
                     continue
 
     def answer(self, asks: Sequence[Ask], concurrency: int | None) -> list[list[Completion]]:
-        answers = self.session.live(asks, concurrency)
-        load = self.session.watch.loads[-1]
+        answers = self.live(asks, concurrency)
+        load = self.watch.loads[-1]
         self.batches.append(
             Batch(
                 self.stage,
@@ -124,7 +129,7 @@ class _Recorder:
 
 
 @dataclass(slots=True)
-class Tape:
+class RecordedOutputs:
     """A recording that is played back in a session whose client scores."""
 
     reference: Reference
@@ -132,14 +137,13 @@ class Tape:
     prompts: Prompts
     batches: dict[tuple[str, int], list[Batch]]
     cut: str = ""
+    watch: Watch = field(default_factory=Watch)
     _queue: list[Batch] = field(default_factory=list)
-    _session: Session | None = None
 
-    def play(self, session: Session) -> None:
-        """Let `session` take its answers from here."""
-        session.source, self._session = self.answer, session
-        session.to_replay = int(self.reference.manifest.get("tokens") or 0)
-        session.budget = _unlimited(session.budget)
+    @property
+    def tokens(self) -> int:
+        """How many tokens there are to play back."""
+        return int(self.reference.manifest.get("tokens") or 0)
 
     def first_tokens(self) -> list[tuple[Ask, Completion]]:
         """Return one-token requests: their tokens come from prefill, never from verification."""
@@ -150,7 +154,7 @@ class Tape:
 
     def stages(self, session: Session, samples: Samples) -> list[Stage]:
         """Return the stages, each of which plays back its own part."""
-        return [self._played(stage) for stage in taped_stages(session, samples)]
+        return [self._played(session, stage) for stage in recordable_stages(session, samples)]
 
     def answer(self, asks: Sequence[Ask], _: int | None) -> list[list[Completion]]:
         """Return the recorded answers of the requests, which must be the recorded ones."""
@@ -162,33 +166,31 @@ class Tape:
                 f"the recording asked for something else in {batch.stage} than this version does",
                 hint="record it again with this version of specbench",
             )
-        if self._session is not None:
-            self._session.watch.loads.append(batch.load)
-            self._session.replayed += sum(len(p.ids) for parts in batch.answers for p in parts)
+        self.watch.loads.append(batch.load)
         return [list(parts) for parts in batch.answers]
 
-    def _played(self, stage: Stage) -> Stage:
+    def _played(self, session: Session, stage: Stage) -> Stage:
         return replace(
             stage,
-            run=self._from(stage.name, 0, stage.run),
-            again=self._from(stage.name, 1, stage.again),
+            run=self._from(session, (stage.name, 0), stage.run),
+            again=self._from(session, (stage.name, 1), stage.again),
             more=None,
             cost=0,
         )
 
     def _from(
-        self, name: str, again: int, run: Callable[[], Evidence | None]
+        self, session: Session, key: tuple[str, int], run: Callable[[], Evidence | None]
     ) -> Callable[[], Evidence | None]:
         def play() -> Evidence | None:
-            self._queue = list(self.batches.get((name, again), ()))
-            if self._session is not None and self._queue:
-                self._session.rotation = self._queue[0].rotation
+            self._queue = list(self.batches.get(key, ()))
+            if self._queue:
+                session.rotation = self._queue[0].rotation
             return run()
 
         return play
 
 
-def read_tape(reference: Reference) -> Tape:
+def read_recorded_outputs(reference: Reference) -> RecordedOutputs:
     """Read recorded outputs.
 
     Raises:
@@ -217,24 +219,27 @@ def read_tape(reference: Reference) -> Tape:
         ) from error
     if prompts is None:
         raise InputError("the recorded outputs hold no prompts", hint="record them again")
-    return Tape(reference, server, prompts, batches, cut)
+    return RecordedOutputs(reference, server, prompts, batches, cut)
 
 
-def taped_stages(session: Session, samples: Samples) -> list[Stage]:
+def recordable_stages(session: Session, samples: Samples) -> list[Stage]:
     """Return the stages that need no scores to know what to ask for."""
     kept: list[Stage] = []
     left: list[Stage] = []
     for stage in stages(session, samples):
+        if stage.name in _BY_TEXT:
+            session.seen.not_tested.append(f"{stage.name}: a recording holds no texts")
+            continue
         (left if stage.name.startswith(_NEEDS_SCORES) else kept).append(stage)
-    session.not_tested += [
+    session.seen.not_tested += [
         f"{stage.name}: needs scores while it asks, which a recording has not" for stage in left
     ]
     return kept
 
 
-def _unlimited(budget: Budget) -> Budget:
-    """Return the budget without its limit: what is asked must not depend on what was spent."""
-    return replace(budget, limit=_UNLIMITED)
+def unlimited(options: VerifyOptions) -> VerifyOptions:
+    """Return the options without a limit: what is asked must not depend on what was spent."""
+    return replace(options, sizes=replace(options.plan, limit=_UNLIMITED), own=None)
 
 
 def _no_scores(jobs: Sequence[tuple[tuple[int, ...], int]], _: int) -> list[Scored]:

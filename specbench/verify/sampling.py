@@ -85,7 +85,7 @@ def _examine(
         sample.filters,
         margins if level is None else replace(margins, level=level),
         vocab=session.server.vocab,
-        stop_ids=frozenset(session.stop_ids),
+        stop_ids=frozenset(session.seen.stop_ids),
         alpha=ALPHA,
         seed=session.seed,
     )
@@ -96,7 +96,7 @@ def title(session: Session, filters: Filters) -> str:
     return f"sampled {label(filters)}" + (" (yours)" if filters == session.own else "")
 
 
-def run_frozen(
+def run_fixed_contexts(
     session: Session, filters: Filters, source: Sample, size: tuple[int, int]
 ) -> Evidence | None:
     """Sample the open token of frozen contexts by verify; compare with what prefill says.
@@ -144,10 +144,11 @@ def run_coins(session: Session) -> Evidence | None:
     prompt = session.prompts.chat[session.rotation % len(session.prompts.chat)]
     session.rotation += 1
     ask = Ask(ids=prompt, max_tokens=length, temperature=1.0, top_k=_TWO.top_k, ignore_eos=True)
-    tokens, _ = session.ask_and_score([ask] * requests, requests)
+    together = min(requests, max(session.client.concurrency, 2))
+    tokens, _ = session.ask_and_score([ask] * requests, together)
     score = agreement(tokens, shape(tokens, _TWO))
     if float(score.variance.sum()) < 5 or score.p is None:
-        session.not_tested.append(
+        session.seen.not_tested.append(
             "coins shared between requests: equal prompts parted too early to tell"
         )
         return None
@@ -156,7 +157,7 @@ def run_coins(session: Session) -> Evidence | None:
         stage="coins",
         method="agreement of equal prompts side by side",
         n_tokens=len(tokens),
-        concurrency=requests,
+        concurrency=together,
         temperature=1.0,
         tests={"agreement": score.p},
         note=f"Z {score.z:+.1f}",
@@ -219,7 +220,7 @@ def _impossible(
     for row in sorted(bad.tolist(), key=lambda r: -float(tokens.regret[r]))[:3]:
         pair = pairs[int(tokens.request[row])]
         place = int(tokens.position[row])
-        witness = session.contradiction(pair, place, session.margins.soft, "support")
+        witness = session.contradiction(pair, place, session.control.margins.soft, "support")
         if witness is not None:
             found.append(witness)
     return found

@@ -29,24 +29,25 @@ Source = Callable[[Sequence[Ask], int | None], list[list[Completion]]]
 Scorer = Callable[[Sequence[tuple[tuple[int, ...], int]], int], list[Scored]]
 
 
-@dataclass(slots=True)
-class Session:
-    """One run. `stop_ids` grows as stop tokens are seen; `control_*` come from a reference.
+@dataclass(frozen=True, slots=True)
+class Control:
+    """What is noise: margins of regret, and a plain decoder's own regrets and gaps if known."""
 
-    `own` are the sampling parameters of the user's production, where they were given. `source`
-    answers requests and `scorer` scores outputs in place of the client, where these are not one
-    running server: a recording is made, or scored later. `replayed` tokens of `to_replay` came from
-    a recording.
+    margins: Margins = field(default_factory=Margins)
+    regrets: Floats | None = None
+    gaps: Floats | None = None
+
+
+@dataclass(slots=True)
+class Seen:
+    """Everything that a run has seen so far.
+
+    `stop_ids` grows as stop tokens are seen, `oddities` counts what does not add up; `greedy` and
+    `sampled` are scored tokens, `contexts` draws at temperature 1, for the positive control;
+    `verified_probes` are one-token requests that the server says it verified;
+    `pieces` are the texts of tokens that came alone, to be compared with `long_answers`.
     """
 
-    client: Client
-    server: Server
-    prompts: Prompts
-    budget: Budget
-    seed: int
-    margins: Margins = field(default_factory=Margins)
-    control_regrets: Floats | None = None
-    control_gaps: Floats | None = None
     stop_ids: set[int] = field(default_factory=set)
     greedy_counters: list[RequestCounters] = field(default_factory=list)
     sampled_counters: list[RequestCounters] = field(default_factory=list)
@@ -57,13 +58,47 @@ class Session:
     pieces: dict[int, str] = field(default_factory=dict)
     long_answers: list[Completion] = field(default_factory=list)
     contexts: list[Stratum] = field(default_factory=list)
-    rotation: int = 0
+    verified_probes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """Answers of the running server; `watch` counts how many requests it runs meanwhile."""
+
+    client: Client
+    watch: Watch
+
+    def __call__(self, asks: Sequence[Ask], concurrency: int | None) -> list[list[Completion]]:
+        """Send requests, so many at a time."""
+        limit = min(concurrency or self.client.concurrency, len(asks))
+        with self.watch.over(self.client, limit * max((a.n for a in asks), default=1)):
+            return self.client.generate_all(asks, concurrency)
+
+
+@dataclass(slots=True)
+class Session:
+    """One run: what is fixed from its start, what is known of noise, and what was seen.
+
+    `answers` answers requests and `scores` scores outputs: of the running server, of one-token
+    requests, of a recording that is made or played back. `own` are the sampling parameters of the
+    user's production, where they were given. `replayed` tokens of `to_replay` came from a
+    recording; `rotation` numbers prompts, so that a repeat is fresh data.
+    """
+
+    client: Client
+    server: Server
+    prompts: Prompts
+    budget: Budget
+    seed: int
+    answers: Source
+    scores: Scorer
+    watch: Watch
     own: Filters | None = None
-    source: Source | None = None
-    scorer: Scorer | None = None
-    replayed: int = 0
     to_replay: int = 0
-    watch: Watch = field(default_factory=Watch)
+    control: Control = field(default_factory=Control)
+    seen: Seen = field(default_factory=Seen)
+    rotation: int = 0
+    replayed: int = 0
 
     @property
     def left(self) -> int:
@@ -94,19 +129,15 @@ class Session:
 
     def ask(self, asks: Sequence[Ask], concurrency: int | None = None) -> list[list[Completion]]:
         """Send requests; keep their counters and what is odd about their form."""
-        answers = (self.source or self.live)(asks, concurrency)
+        answers = self.answers(asks, concurrency)
+        if self.to_replay:
+            self.replayed += sum(len(part.ids) for parts in answers for part in parts)
         for ask, parts in zip(asks, answers, strict=True):
-            kept = self.greedy_counters if _is_greedy(ask) else self.sampled_counters
+            kept = self.seen.greedy_counters if _is_greedy(ask) else self.seen.sampled_counters
             for part in parts:
                 kept.append(part.counters)
                 self._look_at_form(ask, part)
         return answers
-
-    def live(self, asks: Sequence[Ask], concurrency: int | None = None) -> list[list[Completion]]:
-        """Send requests to the server, and watch how many it runs meanwhile."""
-        limit = min(concurrency or self.client.concurrency, len(asks))
-        with self.watch.over(self.client, limit * max((a.n for a in asks), default=1)):
-            return self.client.generate_all(asks, concurrency)
 
     def flush(self) -> None:
         """Empty the prefix cache where that can be done, so that no KV of verification is read."""
@@ -115,11 +146,13 @@ class Session:
 
     def odd(self, kind: Kind, what: str) -> None:
         """Count one occurrence of something that does not add up."""
-        self.oddities[kind, what] = self.oddities.get((kind, what), 0) + 1
+        self.seen.oddities[kind, what] = self.seen.oddities.get((kind, what), 0) + 1
 
     def integrity(self) -> list[IntegrityFinding]:
         """Return everything that does not add up, whatever the verdict."""
-        return findings([*self.greedy_counters, *self.sampled_counters], self.oddities)
+        return findings(
+            [*self.seen.greedy_counters, *self.seen.sampled_counters], self.seen.oddities
+        )
 
     def ask_and_score(
         self, asks: Sequence[Ask], concurrency: int | None = None
@@ -138,9 +171,7 @@ class Session:
         if "flush" in self.server.abilities:
             self.client.flush()
         jobs = [((*ask.ids, *_emitted(part)), len(ask.ids)) for ask, part in pairs]
-        scores = (self.scorer or self.client.score_all)(
-            [job for job in jobs if len(job[0]) > job[1]], RANKS
-        )
+        scores = self.scores([job for job in jobs if len(job[0]) > job[1]], RANKS)
         found = iter(scores)
         tables = [
             table(next(found), part, index)
@@ -151,7 +182,7 @@ class Session:
 
     def score_one(self, ids: tuple[int, ...], start: int) -> Scored:
         """Score one sequence afresh, in the way of this session."""
-        return (self.scorer or self.client.score_all)([(ids, start)], RANKS)[0]
+        return self.scores([(ids, start)], RANKS)[0]
 
     def contradiction(
         self,
@@ -216,12 +247,12 @@ class Session:
 
     def _look_at_form(self, ask: Ask, part: Completion) -> None:
         if len(part.ids) == 1 and part.text:
-            self.pieces[part.ids[0]] = part.text
-        elif len(part.ids) >= _LONG and part.text and len(self.long_answers) < _KEPT:
-            self.long_answers.append(part)
+            self.seen.pieces[part.ids[0]] = part.text
+        elif len(part.ids) >= _LONG and part.text and len(self.seen.long_answers) < _KEPT:
+            self.seen.long_answers.append(part)
         if part.finish == "stop" and part.matched is not None:
-            self.stop_ids.add(part.matched)
-        if not ask.ignore_eos and any(t in self.stop_ids for t in part.ids[:-1]):
+            self.seen.stop_ids.add(part.matched)
+        if not ask.ignore_eos and any(t in self.seen.stop_ids for t in part.ids[:-1]):
             self.odd("stop", "tokens follow a stop token")
 
 

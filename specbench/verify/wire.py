@@ -8,8 +8,11 @@ from specbench.backends import backend as backends
 from specbench.backends.backend import Backend, HttpRequest
 from specbench.backends.scored import Answer, Scored
 from specbench.errors import HostError
-from specbench.model.load import Prompt, Sampling
+from specbench.model.load import Prompt, RequestRecord, Sampling
 from specbench.verify.statistics.counters import RequestCounters
+
+# A character has at most four bytes, so a split one has at most three tokens.
+_WITHHELD = 3
 
 __all__ = ["Ask", "Completion", "Scored", "completion", "http_request", "sent"]
 
@@ -86,13 +89,20 @@ def http_request(ask: Ask, backend: Backend, model: str) -> HttpRequest:
     return backend.request(sent(ask, backend, model))
 
 
-def completion(ask: Ask, answer: Answer, draft_tokens: int | None) -> Completion:
-    """Put an answer beside what was asked, with its counters as far as they count every step."""
+def completion(
+    ask: Ask, answer: Answer, draft_tokens: int | None, *, withholds: bool = False
+) -> Completion:
+    """Put an answer beside what was asked, with its counters as far as they count every step.
+
+    A server that `withholds` the tokens of a split character counts up to three more than it gives.
+    """
     record = answer.record
+    given = len(answer.ids)
+    missing = (record.output_tokens or 0) - given
     every = record.spec_steps_of == "counted"
     counters = RequestCounters(
         completion_tokens=record.output_tokens,
-        n_ids=len(answer.ids),
+        n_ids=given + missing if withholds and 0 < missing <= _WITHHELD else given,
         max_tokens=ask.max_tokens,
         finish=record.finish_reason or "",
         verify_ct=record.spec_verify_ct if every else None,
@@ -101,6 +111,7 @@ def completion(ask: Ask, answer: Answer, draft_tokens: int | None) -> Completion
         histogram=tuple(record.spec_histogram or ()),
         draft_tokens=draft_tokens if every else None,
         rounds=answer.rounds,
+        derived=_derived(record),
     )
     return Completion(
         ids=answer.ids,
@@ -115,3 +126,10 @@ def completion(ask: Ask, answer: Answer, draft_tokens: int | None) -> Completion
         top_ids=answer.top_ids,
         top_logp=answer.top_logp,
     )
+
+
+def _derived(record: RequestRecord) -> tuple[int, int] | None:
+    """Return steps and accepted drafts that follow from the tokens; None where nothing drafts."""
+    if record.spec_steps_of != "derived" or record.spec_histogram or not record.spec_proposed:
+        return None
+    return record.spec_verify_ct or 0, record.spec_accepted or 0

@@ -64,7 +64,7 @@ def verify_url(url: str, options: VerifyOptions) -> Iterator[VerifyEvent]:
     reference = read_reference(options.reference) if options.reference else None
     client = Client(url, options.api_key_env, options.concurrency, options.timeout_s)
     try:
-        if reference is not None and reference.taped:
+        if reference is not None and reference.holds_outputs:
             yield from score_recording(client, options, reference)
         else:
             yield from run_battery(client, options, reference)
@@ -111,9 +111,8 @@ def record_server(url: str, path: Path, options: VerifyOptions) -> dict[str, Any
                 where=url,
                 hint="an endpoint that takes and gives token ids is needed",
             )
-        session = open_session(client, server, options)
         if server.speculative or "score" not in server.abilities:
-            return record_outputs(session, path, options.budget)
-        return record_reference(session, path)
+            return record_outputs(client, server, options, path)
+        return record_reference(open_session(client, server, options), path)
     finally:
         client.close()

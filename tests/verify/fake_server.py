@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from specbench.backends.backend import Backend
+from specbench.backends.backend import Backend, HttpRequest
 from specbench.backends.products import backend_for
 from specbench.errors import ServiceError
 from specbench.model.facts import ServerFacts
@@ -120,10 +120,16 @@ class FakeServer:
         self.spent.generated += sum(len(c.ids) for parts in out for c in parts)
         return out
 
+    def post(self, request: HttpRequest) -> bytes:
+        raise Refused(404, f"no {request.path} in this process")
+
+    def stream(self, request: HttpRequest) -> list[bytes]:
+        raise Refused(404, f"no {request.path} in this process")
+
     def score(self, ids: Sequence[int], start: int, top: int) -> Scored:
         if "score" in self.lacks:
             raise Refused(400, "no prompt log-probabilities")
-        rows = [self.log_p[1][ids[k - 2], ids[k - 1]] for k in range(start, len(ids))]
+        rows = [self.log_p[1][ids[max(k - 2, 0)], ids[k - 1]] for k in range(start, len(ids))]
         order = [np.argsort(-row)[:top] for row in rows]
         self.spent.scored += len(rows)
         return Scored(
@@ -144,11 +150,11 @@ class FakeServer:
     def _complete(self, ask: Ask, together: int) -> Completion:
         ids: list[int] = []
         logp: list[float] = []
-        first = self.log_p[1][ask.ids[-2], ask.ids[-1]]
+        first = self.log_p[1][(ask.ids[0], *ask.ids)[-2], ask.ids[-1]]
         likeliest = [int(t) for t in np.argsort(-first)[: ask.top]]
         limit = ask.max_tokens + (2 if "overrun" in self.faults and ask.max_tokens > 1 else 0)
         while len(ids) < limit:
-            a, b = (*ask.ids[-2:], *ids)[-2:]
+            a, b = (ask.ids[0], *ask.ids, *ids)[-2:]
             row = self.log_p[0][a, b]
             token = self._choose(ask, row, ids, together)
             ids.append(token)

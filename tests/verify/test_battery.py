@@ -28,12 +28,12 @@ SMALL = Budget(
     mixed=4,
     soak=4,
     coins=(12, 10),
-    frozen=(8, 64),
+    fixed=(8, 64),
     penalties=2,
     filters=4,
     composed=16,
     own=600,
-    own_frozen=(6, 48),
+    own_fixed=(6, 48),
 )
 OPTIONS = VerifyOptions(sizes=SMALL)
 
@@ -229,7 +229,7 @@ def test_every_stage_reports_what_it_cost_and_never_more_than_the_budget() -> No
 
 
 def test_clean_servers_of_many_seeds_are_not_accused() -> None:
-    tiny = replace(SMALL, sampled=((S1, 700), (HOT, 500)), batched=8, frozen=(0, 0), soak=0)
+    tiny = replace(SMALL, sampled=((S1, 700), (HOT, 500)), batched=8, fixed=(0, 0), soak=0)
     noise = (0.0, 0.02, 0.05)
 
     documents = [

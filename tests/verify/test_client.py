@@ -201,3 +201,21 @@ def test_vllm_answers_are_read_from_prompt_logprobs() -> None:
 
     assert score.logp == (-2.0,)
     assert score.top_ids == ((7, 6),)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_connection_that_the_server_closed_between_requests_is_no_death(stream: bool) -> None:
+    closed: list[int] = []
+
+    def once(handler: BaseHTTPRequestHandler, body: dict[str, object]) -> tuple[int, bytes]:
+        if not closed:
+            closed.append(1)
+            handler.connection.shutdown(2)
+        whole = json.dumps(WHOLE)
+        return 200, (f"data: {whole}\n\ndata: [DONE]\n\n" if body["stream"] else whole).encode()
+
+    with client_of(once, draft_tokens=3) as client:
+        (out,) = client.generate(Ask(ids=(5, 6, 7), max_tokens=4, stream=stream))
+
+    assert closed
+    assert out.ids == (1, 2, 3, 4)

@@ -8,7 +8,6 @@ import pytest
 
 from specbench.errors import InputError, ServiceError
 from specbench.model.verdict import VerdictDocument
-from specbench.verify.battery import open_session
 from specbench.verify.deferred import score_recording
 from specbench.verify.events import VerdictReady
 from specbench.verify.handshake import shake_hands
@@ -30,7 +29,7 @@ class NeverScores(FakeServer):
 
 def record(path: Path, server: FakeServer) -> Path:
     server.concurrency = OPTIONS.concurrency
-    record_outputs(open_session(server, shake_hands(server), OPTIONS), path, "quick")
+    record_outputs(server, shake_hands(server), OPTIONS, path)
     return path
 
 

@@ -11,7 +11,7 @@ from specbench.workflows.verify_target import verify_target
 from tests.verify.fake_server import FakeServer
 from tests.verify.test_battery import OPTIONS, SMALL, verify
 
-BOTH = replace(OPTIONS, sizes=replace(SMALL, sampled=((S1, 1200),), frozen=(0, 0), composed=24))
+BOTH = replace(OPTIONS, sizes=replace(SMALL, sampled=((S1, 1200),), fixed=(0, 0), composed=24))
 
 
 def composed(*faults: str) -> tuple[Claim, str]:

@@ -1,15 +1,17 @@
 """The level of evidence follows the abilities that were tried, and each level convicts."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from specbench.model.verdict import VerdictDocument
-from specbench.verify.battery import run_battery
+from specbench.verify.battery import open_session, run_battery
 from specbench.verify.events import VerdictReady, VerifyNotice
 from specbench.verify.handshake import shake_hands
 from specbench.verify.levels import ABILITIES, costs, level_of
 from specbench.verify.options import BUDGETS, QUICK_DRAWS, VerifyOptions
+from specbench.verify.reference import read_reference, record_reference
 from tests.verify.fake_server import FakeServer
 
 SMALL = replace(
@@ -153,3 +155,21 @@ def test_a_sampled_violation_by_draws_brings_a_command_whose_counts_show_it() ->
     claim = next(c for c in document.claims if c.verdict == "violated")
     assert claim.shows.count("curl -s") == 2
     assert "Shown again by the counts of" in document.findings
+
+
+def test_a_reference_that_cannot_be_compared_is_said_to_be_of_no_use(tmp_path: Path) -> None:
+    path = tmp_path / "reference.jsonl"
+    plain = FakeServer(speculative=False)
+    record_reference(open_session(plain, shake_hands(plain), VerifyOptions(sizes=SMALL)), path)
+    compared, drawn = FakeServer(lacks=frozenset({"score"})), FakeServer(lacks=DRAWS)
+
+    by_scores, by_draws = (
+        list(run_battery(one, VerifyOptions(sizes=SMALL), read_reference(path)))[-1]
+        for one in (compared, drawn)
+    )
+
+    assert isinstance(by_scores, VerdictReady)
+    assert isinstance(by_draws, VerdictReady)
+    assert "another target" not in by_scores.document.reason
+    assert by_draws.document.verdict != "violated"
+    assert any("let a plain server score" in text for text in by_draws.document.not_tested)

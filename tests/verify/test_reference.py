@@ -12,7 +12,7 @@ from specbench.verify.reference import Reference, read_reference, record_referen
 from tests.verify.fake_server import FakeServer
 from tests.verify.test_battery import OPTIONS, SMALL
 
-SHORT = replace(OPTIONS, sizes=replace(SMALL, sampled=SMALL.sampled[:1], frozen=(0, 0)))
+SHORT = replace(OPTIONS, sizes=replace(SMALL, sampled=SMALL.sampled[:1], fixed=(0, 0)))
 
 
 def recorded(path: Path, server: FakeServer) -> Reference:

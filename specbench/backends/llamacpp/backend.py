@@ -56,7 +56,7 @@ class LlamaCpp:
     pin: Pin | None = None
     name_flag = "spec-type"
     id_api: Api | None = "generate"
-    quirks = Quirks(one_answer=True)
+    quirks = Quirks(one_answer=True, withholds_split_characters=True)
     variables: Mapping[str, str] = {}
 
     def command(

@@ -22,7 +22,9 @@ def verify(
     concurrency: Annotated[int, typer.Option(min=1, max=1024, help="Requests in flight.")] = 16,
     budget: Annotated[
         Literal["quick", "default", "deep"],
-        typer.Option(help="At most 13,000, 120,000 or 480,000 generated tokens."),
+        typer.Option(
+            help="At most 13,000 (24,000 without scores), 120,000 or 480,000 generated tokens."
+        ),
     ] = "default",
     json: JsonFile = None,
     api_key_env: KeyEnv = None,

@@ -37,8 +37,7 @@ class Book:
     """`favourites` by context, `paths` of greedy outputs with the place where the output begins.
 
     `unfiltered` holds draws at each node by temperature; `cold` the draws at a quarter of the
-    temperature where greedy output and probe disagree; `verified_probes` one-token requests that
-    the server says it verified.
+    temperature where greedy output and probe disagree.
     """
 
     session: Session
@@ -47,7 +46,6 @@ class Book:
     nodes: list[Node] = field(default_factory=list)
     unfiltered: dict[float, dict[Ids, list[int]]] = field(default_factory=dict)
     cold: list[Odds] = field(default_factory=list)
-    verified_probes: int = 0
 
     def allowance(self, temperature: float) -> float:
         """Return the noise in nat of the logits at a temperature: it grows as one over it."""
@@ -91,7 +89,7 @@ class Book:
         if not asks:
             return []
         answers = self.session.ask(asks)
-        self.verified_probes += sum(
+        self.session.seen.verified_probes += sum(
             bool(part.counters.verify_ct) for parts in answers for part in parts
         )
         return [[part.ids[0] for part in parts if part.ids] or [-1] for parts in answers]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from specbench.verify.draws.book import Book, Ids
-from specbench.verify.draws.sampled import Drawn, draw_wave
+from specbench.verify.draws.sampled import Drawn, draw_wave, wave_cost
 from specbench.verify.statistics import exchange
 from specbench.verify.statistics.evidence import Evidence
 from specbench.verify.statistics.exchange import Stratum
@@ -24,10 +24,13 @@ def run_filter(book: Book, filters: Filters) -> Evidence | None:
     known = _useful(book, filters) if draws else {}
     if not draws or not known:
         why = "no context is clear of its edges" if draws else "not in this budget"
-        book.session.not_tested.append(f"{name}: {why}")
+        book.session.seen.not_tested.append(f"{name}: {why}")
+        return None
+    nodes = [node for node in book.nodes if node.context in known]
+    if book.session.left < wave_cost(nodes, draws):
+        book.session.seen.not_tested.append(f"{name}: the budget was spent")
         return None
     drawn = Drawn()
-    nodes = [node for node in book.nodes if node.context in known]
     draw_wave(book, drawn, nodes, filters, draws)
     bad = [0, 0]
     cores: list[Stratum] = []

@@ -90,7 +90,7 @@ def run_turns(book: Book) -> Evidence | None:
     if not firsts:
         return None
     if "flush" not in session.server.abilities:
-        session.not_tested.append(
+        session.seen.not_tested.append(
             "second turns on a cached prefix: probes would read the same cache, which cannot be "
             "emptied"
         )
@@ -158,7 +158,7 @@ def _measure(book: Book, one: Disagreement) -> Disagreement:
 
 
 def _by_bias(book: Book, one: Disagreement) -> Disagreement:
-    margins = book.session.margins
+    margins = book.session.control.margins
     for bias in (margins.soft, margins.hard, 4 * margins.hard):
         (best,) = book.favourite([one.context], [{one.token: bias}])
         if best == one.token:
@@ -283,7 +283,7 @@ def _batched(book: Book) -> list[Ask]:
     c = session.client.concurrency
     count = max(sizes.batched, min(c, sizes.limit // (16 * LEAST_LENGTH)))
     if count < c:
-        session.not_tested.append(
+        session.seen.not_tested.append(
             f"batches of more than {count} requests: the budget has tokens for no more"
         )
     asks = _asks(book, count, sizes.alone)

@@ -38,13 +38,14 @@ _FILTERS = (
 UNTESTED = (
     "top_k together with top_p: their orders differ at the edges only, which draws cannot tell",
     "log-probabilities in answers: the server gives none",
+    "penalties together with a temperature, and different parameters side by side",
 )
 
 
 def draws_stages(session: Session) -> list[Stage]:
     """Return the stages; all share one book of probes, paths and contexts."""
     book, sizes = Book(session), session.budget.draws
-    session.not_tested += [text for text in UNTESTED if text not in session.not_tested]
+    session.seen.not_tested += [text for text in UNTESTED if text not in session.seen.not_tested]
     found = [
         plain_stage(session, "length limits", conformance.run_lengths, 90),
         plain_stage(session, "logit_bias", conformance.run_bias, 64),
@@ -64,7 +65,7 @@ def draws_stages(session: Session) -> list[Stage]:
         if waves:
             found.append(_sampled(book, filters, waves))
         else:
-            session.not_tested.append(f"{label(filters)}: from the default budget on")
+            session.seen.not_tested.append(f"{label(filters)}: from the default budget on")
     found += [_filtered(book, filters) for filters in _FILTERS]
     if session.own is not None:
         found.append(_own(book, session.own, sizes.warm or sizes.one))
@@ -101,8 +102,7 @@ def _filtered(book: Book, filters: Filters) -> Stage:
     def run() -> Evidence | None:
         return run_filter(book, filters) if book.nodes else None
 
-    cost = 4 * book.session.budget.draws.filtered * book.session.budget.draws.nodes // 4
-    return Stage(f"{label(filters)} in draws", run, run, cost)
+    return Stage(f"{label(filters)} in draws", run, run)
 
 
 def _own(book: Book, own: Filters, waves: Sequence[int]) -> Stage:

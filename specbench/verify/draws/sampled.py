@@ -24,6 +24,7 @@ _FOLLOWED = 1 / 6
 _DECIDED = 0.006 / 55
 _ODD = 0.1
 _SHOWN = 64
+_LEAST_DRAWS = 16
 _COINS_FROM = 96
 METHOD = "exchangeability of verified and plain draws at the same contexts"
 
@@ -58,12 +59,13 @@ def run_sampled(book: Book, filters: Filters, waves: Sequence[int]) -> Evidence 
     interval lies inside its margin. Each look has its share of the error.
     """
     if not book.nodes:
-        book.session.not_tested.append(f"{_name(book, filters)}: no open context was found")
+        book.session.seen.not_tested.append(f"{_name(book, filters)}: no open context was found")
         return None
     drawn, looks = Drawn(), len(waves)
     found = None
-    for wave in waves:
-        if book.session.left < wave_cost(book, wave):
+    for wanted in waves:
+        wave = affordable(book, wanted)
+        if not wave:
             break
         draw_wave(book, drawn, book.nodes, filters, wave)
         found = _examine(book, drawn, filters, looks)
@@ -76,16 +78,22 @@ def run_sampled(book: Book, filters: Filters, waves: Sequence[int]) -> Evidence 
         book.unfiltered[filters.temperature] = {
             c: drawn.plain[c] + drawn.verified[c] for c in drawn.plain
         }
-    if filters == Filters() and not book.session.contexts:
-        book.session.contexts += drawn.strata(0)[0]
+    if filters == Filters() and not book.session.seen.contexts:
+        book.session.seen.contexts += drawn.strata(0)[0]
     if found is None:
-        book.session.not_tested.append(f"{_name(book, filters)}: the budget was spent")
+        book.session.seen.not_tested.append(f"{_name(book, filters)}: the budget was spent")
     return found
 
 
-def wave_cost(book: Book, draws: int) -> int:
-    """Return about how many tokens a wave generates."""
-    return sum(draws * (1 + node.run + 1) for node in book.nodes) + draws * len(book.nodes) // 2
+def affordable(book: Book, draws: int) -> int:
+    """Return the draws of a wave that the budget still has tokens for; 0 if too few to say much."""
+    most = min(draws, int(book.session.left / wave_cost(book.nodes, 1)))
+    return most if most >= min(draws, _LEAST_DRAWS) else 0
+
+
+def wave_cost(nodes: Sequence[Node], draws: int) -> int:
+    """Return about how many tokens a wave generates: both sides, and what follows."""
+    return math.ceil(sum(draws * (3.5 + node.run / 2) for node in nodes))
 
 
 def draw_wave(
@@ -151,8 +159,9 @@ def _examine(book: Book, drawn: Drawn, filters: Filters, looks: int) -> Evidence
     at, after = drawn.strata(filters.top_k)
     noise = book.allowance(filters.temperature)
     margins, slack = book.session.budget.margins, _slack(filters)
-    heat = _temperature(exchange.tilt(at, noise), margins.level)
-    share, width = exchange.favourite(at, noise).size(margins.level)
+    both = [*at, *after]
+    heat = _temperature(exchange.tilt(both, noise), margins.level)
+    share, width = exchange.greedy_share(both, noise, margins.level)
     effects = (
         _effect("t_eff_pct", *heat, slack * margins.t_eff_pct),
         _effect("excess_greedy_pct", 100 * share, 100 * width, slack * margins.excess_greedy_pct),
@@ -212,8 +221,8 @@ def _tests(
     both = [*at, *after]
     seen: dict[str, str] = {}
     found: dict[str, float | None] = {
-        "temperature": exchange.tilt(at, noise).p,
-        "favourite": exchange.favourite(at, noise).p,
+        "temperature": exchange.tilt(both, noise).p,
+        "favourite": exchange.favourite(both, noise).p,
         "rare tokens": exchange.rare(both, noise).p,
     }
     doubt = ""

@@ -20,10 +20,10 @@ def run_text(book: Book) -> Evidence | None:
     Characters that are split over tokens, and answers with a token that never came alone, are left
     out; white space does not count.
     """
-    known = [p for p in book.session.long_answers if _judged(p, book.session.pieces)]
-    wrong = [part for part in known if not _agrees(part, book.session.pieces)]
+    known = [p for p in book.session.seen.long_answers if _judged(p, book.session.seen.pieces)]
+    wrong = [part for part in known if not _agrees(part, book.session.seen.pieces)]
     if not known:
-        book.session.not_tested.append("text against tokens: too few tokens came alone")
+        book.session.seen.not_tested.append("text against tokens: too few tokens came alone")
         return None
     if len(wrong) >= _LEAST:
         for _ in wrong:

@@ -10,7 +10,11 @@ OVERRUN = "more tokens than max_new_tokens"
 
 @dataclass(frozen=True, slots=True)
 class RequestCounters:
-    """One request's own account: tokens it says and tokens it gave, and its verify counters."""
+    """One request's own account: tokens it says and tokens it gave, and its verify counters.
+
+    `derived` are (steps, accepted drafts) that follow from its tokens where the server does not
+    count every step: good for coverage, and no identity is asked of them.
+    """
 
     completion_tokens: int | None
     n_ids: int
@@ -22,6 +26,7 @@ class RequestCounters:
     histogram: tuple[int, ...] = ()
     draft_tokens: int | None = None
     rounds: tuple[int, ...] = ()
+    derived: tuple[int, int] | None = None
 
 
 def disagreements(counters: Sequence[RequestCounters]) -> list[str]:
@@ -49,6 +54,9 @@ def accept_len(counters: Sequence[RequestCounters]) -> float | None:
     steps = sum(c.verify_ct or 0 for c in counters)
     if steps:
         return 1 + sum(c.correct or 0 for c in counters) / steps
+    derived = [c.derived for c in counters if c.derived]
+    if sum(steps for steps, _ in derived):
+        return 1 + sum(accepted for _, accepted in derived) / sum(steps for steps, _ in derived)
     sizes = [size for c in counters for size in c.rounds[1:]]
     return sum(sizes) / len(sizes) if sizes else None
 

@@ -40,8 +40,9 @@ def measure(counters: Sequence[RequestCounters]) -> Coverage:
         histogram.extend([0] * (len(h) - len(histogram)))
         for k, count in enumerate(h):
             histogram[k] += count
-        rounds += one.verify_ct if one.verify_ct is not None else sum(h)
-        accepted += one.correct if one.correct is not None else sum(k * c for k, c in enumerate(h))
+        steps, drafts = one.derived or (sum(h), sum(k * c for k, c in enumerate(h)))
+        rounds += one.verify_ct if one.verify_ct is not None else steps
+        accepted += one.correct if one.correct is not None else drafts
     return Coverage(rounds, accepted, tuple(histogram))
 
 

@@ -206,6 +206,11 @@ def _other_stages(failed: set[str]) -> list[Suspect]:
         "top_p": "top_p is not applied in the verify path",
         "min_p": "min_p is not applied in the verify path",
         "both": "top_k and top_p are composed in another order in the verify path",
+        "grammar": "the grammar's mask in the verify path: rows of drafts are not masked, or the "
+        "matcher is not rolled back over rejected drafts",
+        "shapes": "what turns tokens into an answer's text: stop strings, streaming, parsers",
+        "joint": "parameters that act together in the verify path (filters or penalties with a "
+        "temperature), or a row that takes the parameters of another request of its batch",
         "own": "your own sampling parameters: see the claim that is marked as yours",
         "penalty": "penalties are not applied in the verify path",
     }

@@ -22,7 +22,7 @@ _UNIFORM = 0.003
 
 
 @dataclass(frozen=True, slots=True)
-class Wealth:
+class EProcess:
     """`log_max` is the largest log E; `crossed_at` the number of tokens when it passed, or None."""
 
     log_max: float
@@ -30,13 +30,13 @@ class Wealth:
     best: str
 
 
-def wealth(atoms: Atoms, token_logp: Floats | None, vocab: int, alpha: float) -> Wealth:
+def e_process(atoms: Atoms, token_logp: Floats | None, vocab: int, alpha: float) -> EProcess:
     """Bet on `atoms` in order; `token_logp` (unlumped, None under a filter) allows a uniform bet.
 
     `vocab` must be no smaller than the vocabulary, else the uniform bet is not a distribution.
     """
     if len(atoms) == 0:
-        return Wealth(0.0, None, "")
+        return EProcess(0.0, None, "")
     bets = _log_ratios(atoms)
     if token_logp is not None:
         ratio = (1 - _UNIFORM) + _UNIFORM / (vocab * np.exp(np.maximum(token_logp, -60.0)))
@@ -46,7 +46,7 @@ def wealth(atoms: Atoms, token_logp: Floats | None, vocab: int, alpha: float) ->
     log_e = top + np.log(np.exp(paths - top).mean(axis=0))
     over = np.flatnonzero(log_e >= -math.log(alpha))
     best = list(bets)[int(paths[:, -1].argmax())]
-    return Wealth(float(log_e.max()), int(over[0]) + 1 if len(over) else None, best)
+    return EProcess(float(log_e.max()), int(over[0]) + 1 if len(over) else None, best)
 
 
 def _log_ratios(atoms: Atoms) -> dict[str, Floats]:

@@ -28,7 +28,7 @@ class Evidence:
     """One claim's tests, effects and witnesses.
 
     `tests` maps a test's name to its p-value; `fresh` to the p-value of the same test on fresh
-    requests, taken only where the first one was small. `log_wealth` is the largest log E of the
+    requests, taken only where the first one was small. `log_e` is the largest log E of the
     e-process. `fails` describes a deterministic check that failed, `fails_again` whether it failed
     once more on fresh requests. `gap` says that a documented upstream behaviour explains all of
     it. `stage` is the column of the diagnosis table; `lacking` why the claim cannot hold. `seen`
@@ -46,8 +46,8 @@ class Evidence:
     temperature: float | None = None
     tests: dict[str, float] = field(default_factory=dict)
     fresh: dict[str, float] = field(default_factory=dict)
-    log_wealth: float | None = None
-    fresh_log_wealth: float | None = None
+    log_e: float | None = None
+    fresh_log_e: float | None = None
     effects: tuple[Effect, ...] = ()
     witnesses: tuple[Witness, ...] = ()
     profile: dict[int, float] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class Evidence:
         return replace(
             self,
             fresh=other.tests,
-            fresh_log_wealth=other.log_wealth,
+            fresh_log_e=other.log_e,
             fails_again=bool(other.fails),
             witnesses=self.witnesses or other.witnesses,
         )

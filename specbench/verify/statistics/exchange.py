@@ -136,6 +136,22 @@ def favourite(contexts: Sequence[Stratum], noise_nat: float) -> Contrast:
     return _linear(contexts, _first, noise_nat, _room)
 
 
+def greedy_share(
+    contexts: Sequence[Stratum], noise_nat: float, level: float
+) -> tuple[float, float]:
+    """Return the share of verified draws that were taken greedily, with its half-width.
+
+    The pool holds the greedy draws as well, so its favourite leaves less room than plain draws do:
+    with w of the pool verified, S/I = e / (1 - w e) for a greedy share e.
+    """
+    value, width = favourite(contexts, noise_nat).size(level)
+    n = sum(one.n for one in contexts)
+    if not n or not math.isfinite(value):
+        return value, width
+    scale = max(1.0 + value * sum(one.n_verified for one in contexts) / n, 0.5)
+    return value / scale, width / scale**2
+
+
 def rare(contexts: Sequence[Stratum], noise_nat: float) -> Contrast:
     """G = 1{pooled share below 2 %}: tokens that hardly ever come."""
     return _linear(

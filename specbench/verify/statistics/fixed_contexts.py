@@ -40,7 +40,7 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True)
-class FrozenResult:
+class FixedContextsResult:
     """Summed chi-squared over contexts against its noncentral null.
 
     `worst` is the context with the smallest p of its own, `shift` says what moved there.
@@ -103,7 +103,7 @@ def find_contexts(
     return chosen
 
 
-def one_sample(contexts: Sequence[Context], draws: Sequence[Sequence[int]]) -> FrozenResult:
+def one_sample(contexts: Sequence[Context], draws: Sequence[Sequence[int]]) -> FixedContextsResult:
     """Draws of the open token against its known distribution at temperature 1."""
     parts = []
     for context, drawn in zip(contexts, draws, strict=True):
@@ -124,7 +124,7 @@ def one_sample(contexts: Sequence[Context], draws: Sequence[Sequence[int]]) -> F
 
 def two_sample(
     verified: Sequence[Sequence[int]], prefilled: Sequence[Sequence[int]]
-) -> FrozenResult:
+) -> FixedContextsResult:
     """Homogeneity of verify-sampled and prefill-sampled draws, context by context."""
     parts, noise = [], []
     for left, right in zip(verified, prefilled, strict=True):
@@ -178,14 +178,16 @@ def _homogeneity(left: Sequence[int], right: Sequence[int]) -> tuple[float, int]
     return float(result.statistic), int(result.dof)
 
 
-def _pool(parts: Sequence[tuple[float, int]], noise: Sequence[float], n: int) -> FrozenResult:
+def _pool(
+    parts: Sequence[tuple[float, int]], noise: Sequence[float], n: int
+) -> FixedContextsResult:
     statistic, df = sum(s for s, _ in parts), sum(d for _, d in parts)
     if df == 0:
-        return FrozenResult(None, 0.0, 0, n, (-1, 1.0))
+        return FixedContextsResult(None, 0.0, 0, n, (-1, 1.0))
     p = float(stats.ncx2.sf(statistic, df, sum(noise)))
     tails = [
         float(stats.ncx2.sf(s, d, max(x, 1e-9))) if d else 1.0
         for (s, d), x in zip(parts, noise, strict=True)
     ]
     worst = int(np.argmin(tails))
-    return FrozenResult(p, statistic, df, n, (worst, tails[worst]))
+    return FixedContextsResult(p, statistic, df, n, (worst, tails[worst]))

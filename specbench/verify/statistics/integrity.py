@@ -19,6 +19,7 @@ _CLAIM: dict[str, str] = {
     "stop": "stop tokens",
     "length": "length limits",
     "logprobs": "verify-against-prefill gap",
+    "text": "text of the answers",
 }
 _VIOLATES = ("stop", "length")
 

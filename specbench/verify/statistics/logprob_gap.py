@@ -8,6 +8,7 @@ another run cannot tell these apart, so it is not used.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,6 +96,24 @@ def penalised_regret(
                 _penalised(tokens, row, penalty, emitted[:k]) for k in range(start, place + 1)
             )
     return exact, stale
+
+
+def windowed_regret(
+    tokens: ScoredTokens, penalty: float, prompts: Sequence[Sequence[int]], window: int
+) -> Floats:
+    """Regret under a frequency penalty that counts the last `window` tokens, prompt included.
+
+    llama.cpp counts so. `prompts[r]` is the prompt of request r.
+    """
+    out = np.zeros(len(tokens))
+    for request in np.unique(tokens.request):
+        rows = np.flatnonzero(tokens.request == request)
+        prompt = np.asarray(prompts[int(request)], np.int64)
+        emitted = tokens.token[rows]
+        for place, row in enumerate(rows.tolist()):
+            seen = np.concatenate([prompt, emitted[:place]])[-window:]
+            out[row] = _penalised(tokens, row, penalty, seen)
+    return out
 
 
 def last_tokens_regret(tokens: ScoredTokens, penalty: float) -> Floats:

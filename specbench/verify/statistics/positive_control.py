@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from specbench.verify.statistics import exchange
-from specbench.verify.statistics.eprocess import wealth
+from specbench.verify.statistics.eprocess import e_process
 from specbench.verify.statistics.exchange import Stratum
 from specbench.verify.statistics.logprob_gap import Margins, audit
 from specbench.verify.statistics.scores import favourite, log_likelihood, tail
@@ -25,11 +25,17 @@ LEAST_WEIGHT = 300.0
 
 
 def blind_spots(
-    greedy: ScoredTokens, sampled: ScoredTokens, vocab: int, seed: int, margins: Margins
+    greedy: ScoredTokens,
+    sampled: ScoredTokens,
+    vocab: int,
+    seed: int,
+    margins: Margins,
+    garbage: float = 0.01,
 ) -> list[str]:
     """Which tampering the statistics fail to see on this very data; empty is as it must be.
 
-    `greedy` and `sampled` (temperature 1, no filter) hold verified tokens.
+    `greedy` and `sampled` (temperature 1, no filter) hold verified tokens; `garbage` is the share
+    of uniform tokens in sampled output that must be seen.
     """
     rng = np.random.default_rng(seed)
     failures = []
@@ -40,8 +46,11 @@ def blind_spots(
             failures.append("the score tests miss 20 % greedy tokens in sampled output")
         if not _sees_heat(sampled, rng):
             failures.append("the score tests miss a temperature that is 40 % off")
-        if not _sees_uniform(sampled, vocab, rng):
-            failures.append("neither tail nor e-process see 1 % uniform tokens in sampled output")
+        if not _sees_uniform(sampled, vocab, rng, garbage):
+            failures.append(
+                f"neither tail nor e-process see {100 * garbage:g} % uniform tokens in sampled "
+                "output"
+            )
     return failures
 
 
@@ -142,10 +151,12 @@ def _sees_heat(sampled: ScoredTokens, rng: np.random.Generator) -> bool:
     return p is not None and p < REJECT
 
 
-def _sees_uniform(sampled: ScoredTokens, vocab: int, rng: np.random.Generator) -> bool:
-    garbled = with_uniform_tokens(sampled, 0.01, rng)
+def _sees_uniform(
+    sampled: ScoredTokens, vocab: int, rng: np.random.Generator, share: float
+) -> bool:
+    garbled = with_uniform_tokens(sampled, share, rng)
     atoms = shape(garbled, Filters())
     # Where the server does not say its vocabulary, the bet on uniform tokens is a weak one.
     p = tail(atoms).p
-    bet = wealth(atoms, garbled.logp[atoms.row], vocab, REJECT)
+    bet = e_process(atoms, garbled.logp[atoms.row], vocab, REJECT)
     return bet.crossed_at is not None or (p is not None and p < REJECT)

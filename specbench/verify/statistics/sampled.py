@@ -8,7 +8,7 @@ import numpy as np
 
 from specbench.stats.counts import poisson_upper
 from specbench.verify.statistics import scores, sizes
-from specbench.verify.statistics.eprocess import wealth
+from specbench.verify.statistics.eprocess import e_process
 from specbench.verify.statistics.evidence import Effect, Evidence
 from specbench.verify.statistics.production import combined, forbidden, shape_any
 from specbench.verify.statistics.shaping import Atoms, Filters, shape, support_violations
@@ -46,7 +46,7 @@ def examine(
     atoms = shape_any(good, filters) if combined(filters) else shape(good, filters)
     likelihood = scores.log_likelihood(atoms)
     unlumped = good.logp[atoms.row] if filters == Filters() else None
-    bet = wealth(atoms, unlumped, vocab, alpha)
+    bet = e_process(atoms, unlumped, vocab, alpha)
     effects = _effects(atoms, likelihood, filters, int(bad.sum()), len(tokens), margins)
     tests, seen = _tests(good, atoms, likelihood, stop_ids, seed)
     evidence = Evidence(
@@ -57,7 +57,7 @@ def examine(
         concurrency=0,
         temperature=filters.temperature,
         tests=tests,
-        log_wealth=bet.log_max,
+        log_e=bet.log_max,
         effects=effects,
         profile=scores.profile(likelihood, good.round_index[atoms.row]),
         note=f"best bet: {bet.best}" if bet.crossed_at else "",
@@ -151,13 +151,14 @@ def _effects(
 
 
 def _sized(name: str, found: scores.Estimate, filters: Filters, margin: float) -> Effect:
-    """Return an effect with its margin; that of a mix of filters is what so many tokens can tell.
+    """Return an effect with its margin; that of a nucleus or a mix is what so many tokens can tell.
 
     How much choice is left under somebody's own parameters is not known beforehand. Beyond 100 % a
     margin says nothing: then the effect is shown and not judged.
     """
     wide: float | None = _slack(filters) * margin
-    if combined(filters) and found.half_width > 0.4 * _slack(filters) * margin:
+    open_ended = combined(filters) or filters.top_p < 1
+    if open_ended and found.half_width > 0.4 * _slack(filters) * margin:
         wide = 2.5 * found.half_width if found.half_width < 40.0 else None
     return Effect(name, found.value, found.low, found.high, wide)
 

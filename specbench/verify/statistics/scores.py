@@ -67,10 +67,14 @@ class Estimate:
 
 def log_likelihood(atoms: Atoms) -> Score:
     """G = log p: the score of an exponential tilt, that is, of another temperature."""
-    logp = np.log(np.where(atoms.probs > 0, atoms.probs, 1.0))
-    mean = (atoms.probs * logp).sum(axis=1)
-    second = (atoms.probs * logp**2).sum(axis=1)
-    chosen = logp[np.arange(len(atoms)), atoms.chosen]
+    return score_of(atoms, np.log(np.where(atoms.probs > 0, atoms.probs, 1.0)))
+
+
+def score_of(atoms: Atoms, g: Floats) -> Score:
+    """Return the score of any function (n, K+1) of the atoms: the tilt p e^(t g) at t = 0."""
+    mean = (atoms.probs * g).sum(axis=1)
+    second = (atoms.probs * g**2).sum(axis=1)
+    chosen = g[np.arange(len(atoms)), atoms.chosen]
     return Score(chosen - mean, np.maximum(second - mean**2, 0.0))
 
 

@@ -33,7 +33,7 @@ class ErrorRates:
 
     def bar(self, evidences: Sequence[Evidence]) -> float:
         """Return the log-wealth that one e-process must reach."""
-        bets = sum(e.log_wealth is not None for e in evidences)
+        bets = sum(e.log_e is not None for e in evidences)
         return math.log(max(bets, 1) / self.betting)
 
 
@@ -175,9 +175,9 @@ def _convict(evidence: Evidence, share: float, bar: float, rates: ErrorRates) ->
         return _Ground(
             name, f"{name}: p = {confirmed[name]:.1e}, fresh p = {evidence.fresh[name]:.1e}"
         )
-    if _bets(evidence, bar) and (evidence.fresh_log_wealth or 0.0) >= -math.log(rates.confirm):
+    if _bets(evidence, bar) and (evidence.fresh_log_e or 0.0) >= -math.log(rates.confirm):
         return _Ground(
-            "e-process", f"e-process: log E = {evidence.log_wealth:.0f}, again on fresh requests"
+            "e-process", f"e-process: log E = {evidence.log_e:.0f}, again on fresh requests"
         )
     return None
 
@@ -211,7 +211,7 @@ def _traffic(evidence: Evidence) -> str:
 
 
 def _bets(evidence: Evidence, bar: float) -> bool:
-    return (evidence.log_wealth or 0.0) >= bar
+    return (evidence.log_e or 0.0) >= bar
 
 
 def _suspected(evidence: Evidence, share: float, bar: float) -> bool:

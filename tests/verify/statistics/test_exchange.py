@@ -144,3 +144,12 @@ def test_the_largest_shift_names_the_context_that_was_changed() -> None:
 
     assert exchange.farthest(found) == 7
     assert "in context 7" in exchange.largest_shift(found)
+
+
+@pytest.mark.parametrize("greedy", [0.0, 0.1, 0.5, 0.9, 1.0])
+def test_a_greedy_share_is_estimated_without_bias_up_to_all_of_the_draws(greedy: float) -> None:
+    found = [exchange.greedy_share(samples(seed, greedy=greedy), 0.0, 0.99) for seed in range(12)]
+
+    mean = sum(value for value, _ in found) / len(found)
+    error = found[0][1] / 2.58 / len(found) ** 0.5
+    assert abs(mean - greedy) < max(4 * error, 0.02)

@@ -26,7 +26,7 @@ CLEAN = Evidence(
     concurrency=16,
     temperature=1.0,
     tests={"log-likelihood": 0.4},
-    log_wealth=0.3,
+    log_e=0.3,
     effects=(Effect("t_eff_pct", 0.5, -2.0, 3.0, 5.0),),
 )
 WITNESS = Witness(
@@ -57,8 +57,8 @@ def test_a_small_p_value_counts_only_if_fresh_requests_repeat_it(
 
 def test_an_unconfirmed_rejection_is_never_called_lossless() -> None:
     assert verdict(replace(CLEAN, tests={"PIT": 1e-9})) == "inconclusive"
-    assert verdict(replace(CLEAN, log_wealth=20.0)) == "inconclusive"
-    assert verdict(replace(CLEAN, log_wealth=20.0, fresh_log_wealth=9.0)) == "violated"
+    assert verdict(replace(CLEAN, log_e=20.0)) == "inconclusive"
+    assert verdict(replace(CLEAN, log_e=20.0, fresh_log_e=9.0)) == "violated"
 
 
 def test_a_deterministic_check_must_fail_twice() -> None:
