@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from specbench.report.document import Chapter, Document
-from specbench.report.html import Links, anchor, anchors, clean, links, shown
+from specbench.report.escaping import clean, escape
+from specbench.report.html import Links, anchor, anchors, links, shown
 from specbench.report.statements import Section, Statement, Table
 
 KINDS = {
@@ -31,22 +31,6 @@ def render(document: Document) -> str:
     for chapter in document.chapters:
         lines += _chapter(chapter, single=len(document.chapters) == 1)
     return "\n".join(lines).rstrip() + "\n"
-
-
-def escape(text: Any) -> str:
-    """Make text from elsewhere harmless in Markdown, on one line; backticks stay."""
-    flat = " ".join(clean(text).split())
-    flat = flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return re.sub(r"([\\*_\[\]|#~])", r"\\\1", flat) if "`" not in flat else _around_code(flat)
-
-
-def _around_code(flat: str) -> str:
-    parts = re.split(r"(`[^`]*`)", flat)
-    return "".join(
-        part if part.startswith("`") and part.endswith("`") and len(part) > 1
-        else re.sub(r"([\\*_\[\]|#~`])", r"\\\1", part)
-        for part in parts
-    )  # fmt: skip
 
 
 def _chapter(chapter: Chapter, *, single: bool) -> Iterator[str]:

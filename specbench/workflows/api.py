@@ -58,13 +58,14 @@ def run(
 def compare(
     recording: Recording, a: str, b: str, *, metric: str = "tok_s", allow: Sequence[str] = ()
 ) -> "Comparison":
-    """Compare arm `b` with arm `a` in matched cells.
+    """Compare arm `b` with arm `a` in matched cells; a notebook shows its table and picture.
 
     Raises ConfoundError, which names the columns, when anything undeclared differs.
     """
     from specbench.analysis.compare import compare as compare_tables  # noqa: PLC0415 - slow to load
+    from specbench.report.notebook import for_notebook  # noqa: PLC0415 - slow to load
 
-    return compare_tables(
+    found = compare_tables(
         recording.trials,
         recording.requests,
         recording.blocks,
@@ -73,3 +74,4 @@ def compare(
         metric=metric,
         allow=tuple(allow),
     )
+    return for_notebook(found)

@@ -28,6 +28,18 @@ def compare(
     fail_if: Annotated[
         str | None, typer.Option(help='Exit with 1 if it is met: "speedup < 0.97".')
     ] = None,
+    details: Annotated[
+        bool, typer.Option("--details", help="All that was found of every cell.")
+    ] = False,
+    why: Annotated[
+        str | None,
+        typer.Option(metavar="CELL", help="Explain a cell: its row's number, or an expression."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write a picture: .svg, .png or .pdf.")
+    ] = None,
+    csv: Annotated[bool, typer.Option("--csv", help="The table as CSV, numbers in full.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="The answer as Markdown.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
 ) -> None:
     """Compare the second arm with the first in matched cells, or refuse and name what differs.
@@ -37,7 +49,7 @@ def compare(
 
     Example: specbench compare dflash "algorithm == 'ddtree' and budget == 16"
     """
-    from specbench.cli.show.compare import show
+    from specbench.cli.show.compare import Shown, draw, show
     from specbench.workflows.compare import CompareOptions, compare_arms
 
     options = CompareOptions(
@@ -51,4 +63,8 @@ def compare(
         only=only,
         fail_if=fail_if,
     )
-    raise typer.Exit(show(compare_arms(options), as_json=json))
+    how = Shown(json=json, csv=csv, markdown=markdown, details=details, why=why)
+    answer = compare_arms(options)
+    if output is not None:
+        draw(answer, output)
+    raise typer.Exit(show(answer, how))

@@ -1,5 +1,5 @@
 from specbench.analysis.compare import compare
-from specbench.cli.show.compare import compared_lines
+from specbench.cli.show.compare_details import compared_lines
 from specbench.workflows.compare import Compared
 from tests.analysis.frames import Side, recording
 
