@@ -27,6 +27,9 @@ _NUMBERS = (
     "output_tokens", "cached_tokens", "retractions", "tokens_in_first_chunk", "spec_verify_ct",
     "spec_accepted", "spec_proposed",
 )  # fmt: skip
+DIGEST = "output_digest"
+_DIGITS = 13
+"""Hexadecimal digits of a reply's hash that a float64 holds exactly."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -35,7 +38,8 @@ class Evidence:
 
     `trials`: columns of contract section 6. `requests`: one row a request of a timed trial, with
     `trial_id`, `cell_id` and the scalar fields of RequestRecord; chunk times are left out, for a
-    million requests have a hundred million of them. `histograms`: trial_id -> verify steps that
+    million requests have a hundred million of them; `output_digest` is a number that is equal where
+    the bytes of two replies are. `histograms`: trial_id -> verify steps that
     accepted exactly k drafts, summed over the measured requests. `gpu`: block_id -> samples.
     `settings`: trial_id -> the sampling and workload that were sent. `launches`: block_id -> the
     `argv` and `env` that a server was started with. Compared by identity, so
@@ -126,7 +130,7 @@ _Request = msgspec.defstruct(
     [
         (one.name, one.type) if one.required else (one.name, one.type, one.default)
         for one in msgspec.structs.fields(RequestRecord)
-        if one.name in {*_TEXT, *_NUMBERS, "spec_histogram"}
+        if one.name in {*_TEXT, *_NUMBERS, "spec_histogram", "output_sha256"}
     ],
     kw_only=True,
 )
@@ -151,7 +155,7 @@ class _Columns:
 
     def __init__(self) -> None:
         self._codes: dict[str, dict[str, int]] = {name: {} for name in _TEXT}
-        self._parts: dict[str, list[np.ndarray]] = {n: [] for n in (*_TEXT, *_NUMBERS)}
+        self._parts: dict[str, list[np.ndarray]] = {n: [] for n in (*_TEXT, *_NUMBERS, DIGEST)}
         self._owners: list[tuple[str, str, int]] = []
 
     def add(self, trial_id: str, cell_id: str, rows: Sequence[Any]) -> list[int]:
@@ -167,6 +171,7 @@ class _Columns:
             self._parts[name].append(np.array(values, dtype=np.int32))
         for name, numbers in zip(_NUMBERS, zip(*map(_numbers, rows), strict=True), strict=True):
             self._parts[name].append(np.array(numbers, dtype=np.float64))  # None becomes NaN
+        self._parts[DIGEST].append(np.array([_digest(row) for row in rows], dtype=np.float64))
         return pooled_histogram(rows)
 
     def table(self) -> pd.DataFrame:
@@ -181,9 +186,13 @@ class _Columns:
         for name in _TEXT:
             codes = _joined(self._parts[name], np.int32)
             table[name] = pd.Categorical.from_codes(codes, pd.Index(list(self._codes[name])))
-        for name in _NUMBERS:
+        for name in (*_NUMBERS, DIGEST):
             table[name] = _joined(self._parts[name], np.float64)
         return pd.DataFrame(table)
+
+
+def _digest(row: Any) -> float | None:
+    return int(row.output_sha256[:_DIGITS], 16) if row.output_sha256 else None
 
 
 def _joined(parts: list[np.ndarray], dtype: type[np.generic]) -> np.ndarray:

@@ -38,10 +38,8 @@ def _chapter(chapter: Chapter, *, single: bool) -> Iterator[str]:
     if not single:
         yield f"## {escape(chapter.evidence.name)}"
         yield ""
-    for number, section in enumerate(chapter.findings.sections):
+    for section in chapter.findings.sections:
         yield from _section(section, chapter, level)
-        if number == 0 and "overview" in chapter.pictures:
-            yield from _picture("overview", chapter)
     for title, table in (("All cells", chapter.cells), ("All trials", chapter.trials)):
         yield f"{level} {title}"
         yield ""
@@ -51,8 +49,8 @@ def _chapter(chapter: Chapter, *, single: bool) -> Iterator[str]:
 def _section(section: Section, chapter: Chapter, level: str) -> Iterator[str]:
     yield f"{level} {escape(section.title)}"
     yield ""
-    if section.intro:
-        yield escape(section.intro)
+    for text in filter(None, (section.short, section.intro)):
+        yield escape(text)
         yield ""
     known = anchors(chapter)
     for one in section.statements:

@@ -14,6 +14,7 @@ from specbench.analysis.crossover import Crossover
 from specbench.errors import ConfoundError, InputError
 from specbench.report import cells
 from specbench.report.inputs import Evidence
+from specbench.report.judged import judged
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,9 +101,8 @@ def _speeds(evidence: Evidence) -> Speeds:
     for arm in book.arms:
         if arm == evidence.control:
             continue
-        try:
-            found = _compare(evidence, evidence.trials, evidence.requests, arm)
-        except (ConfoundError, InputError):
+        found = judged(evidence, evidence.control, arm)
+        if found is None:
             pairs |= {pair.cell_id: pair for pair in _one_by_one(evidence, book, arm)}
             continue
         pairs |= {pair.cell_id: pair for pair in book.pairs_of(found)}

@@ -14,7 +14,7 @@ DIFFER = 0.05
 
 def notes_of(c: Comparison) -> tuple[str, ...]:
     """Give the notes in the order in which a reader needs them; each says its subject first."""
-    found = [_arms(c), _why(c), _where(c), _doubt(c), _next(c), _rests(c)]
+    found = [_arms(c), why_of(c), _where(c), _doubt(c), _next(c), _rests(c)]
     told = [note for note in found if note]
     if len(told) > MOST:
         told.remove(_where(c))
@@ -38,7 +38,7 @@ def _arms(c: Comparison) -> str:
     return "; ".join(parts)
 
 
-def _why(c: Comparison) -> str:
+def why_of(c: Comparison) -> str:
     """Say what the ratio is made of: tokens a step, and the time of a step."""
     parts = [cell.decomposition for cell in c.cells if cell.decomposition is not None]
     if c.metric == "accept_len" or not parts:

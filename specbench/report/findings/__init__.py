@@ -3,6 +3,7 @@
 from specbench.report.checklist import review
 from specbench.report.findings import (
     acceptance,
+    arms,
     failures,
     flagged,
     headline,
@@ -21,21 +22,23 @@ def compose(evidence: Evidence) -> Findings:
     """Write the findings of one recording, headline first."""
     pairs = speed_ups(evidence)
     items = review(evidence, pairs)
+    sections = (
+        headline.section(evidence, pairs, items),
+        arms.section(evidence),
+        lossless.section(evidence),
+        speed.section(evidence, pairs, items),
+        speed.decomposition(evidence, pairs, items),
+        acceptance.section(evidence),
+        speed.capacity(evidence),
+        failures.section(evidence),
+        flagged.raised(evidence),
+        flagged.not_tested(evidence, items),
+        reproduce.section(evidence),
+        flagged.checklist(items),
+        flagged.words(),
+    )
     return Findings(
         title=evidence.manifest.name or evidence.name,
         created_at=evidence.manifest.created_at,
-        sections=(
-            headline.section(evidence, pairs, items),
-            lossless.section(evidence),
-            speed.section(evidence, pairs, items),
-            speed.decomposition(evidence, pairs, items),
-            acceptance.section(evidence),
-            speed.capacity(evidence),
-            failures.section(evidence),
-            flagged.raised(evidence),
-            flagged.not_tested(evidence, items),
-            reproduce.section(evidence),
-            flagged.checklist(items),
-            flagged.words(),
-        ),
+        sections=tuple(one for one in sections if one.statements or one.tables),
     )

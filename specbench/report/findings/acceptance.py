@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -62,7 +63,17 @@ def section(evidence: Evidence) -> Section:
         tables=(table,) if lines else (),
         plots=("accept_len", "acceptance_by_position", "acceptance_histogram"),
         lead=True,
+        short=_short(lines),
     )
+
+
+def _short(lines: list[tuple[Any, ...]]) -> str:
+    """Name the cells that accept least and most."""
+    if not lines:
+        return ""
+    ranked = sorted(lines, key=lambda line: float(str(line[1]).replace(",", "")))
+    least, most = ranked[0], ranked[-1]
+    return f"accept_len goes from {least[1]} ({least[0]}) to {most[1]} ({most[0]})."
 
 
 def _first_position(evidence: Evidence) -> list[Statement]:
