@@ -20,6 +20,7 @@ from specbench.model.verdict import RecordedVerdict
 from specbench.recording import Recording
 from specbench.recording.entries import BlockLost, Entry
 from specbench.recording.sealed import Manifest, SealedTrial
+from specbench.stats.steady import window_ends
 
 _TEXT = ("prompt_id", "category", "phase", "status", "reason", "finish_reason", "count_source")
 _NUMBERS = (
@@ -27,6 +28,9 @@ _NUMBERS = (
     "output_tokens", "cached_tokens", "retractions", "tokens_in_first_chunk", "spec_verify_ct",
     "spec_accepted", "spec_proposed",
 )  # fmt: skip
+_LISTS = ("chunk_ns", "chunk_tokens")
+"""Kept of the replies that the steady window cuts: what else a comparison reads."""
+
 DIGEST = "output_digest"
 _DIGITS = 13
 """Hexadecimal digits of a reply's hash that a float64 holds exactly."""
@@ -37,7 +41,8 @@ class Evidence:
     """One recording as a report sees it.
 
     `trials`: columns of contract section 6. `requests`: one row a request of a timed trial, with
-    `trial_id`, `cell_id` and the scalar fields of RequestRecord; chunk times are left out, for a
+    `trial_id`, `cell_id` and the scalar fields of RequestRecord; chunk times are left out but where
+    the steady window cuts a reply, for a
     million requests have a hundred million of them; `output_digest` is a number that is equal where
     the bytes of two replies are. `histograms`: trial_id -> verify steps that
     accepted exactly k drafts, summed over the measured requests. `gpu`: block_id -> samples.
@@ -130,7 +135,7 @@ _Request = msgspec.defstruct(
     [
         (one.name, one.type) if one.required else (one.name, one.type, one.default)
         for one in msgspec.structs.fields(RequestRecord)
-        if one.name in {*_TEXT, *_NUMBERS, "spec_histogram", "output_sha256"}
+        if one.name in {*_TEXT, *_NUMBERS, *_LISTS, "spec_histogram", "output_sha256"}
     ],
     kw_only=True,
 )
@@ -156,6 +161,7 @@ class _Columns:
     def __init__(self) -> None:
         self._codes: dict[str, dict[str, int]] = {name: {} for name in _TEXT}
         self._parts: dict[str, list[np.ndarray]] = {n: [] for n in (*_TEXT, *_NUMBERS, DIGEST)}
+        self._lists: dict[str, list[Any]] = {name: [] for name in _LISTS}
         self._owners: list[tuple[str, str, int]] = []
 
     def add(self, trial_id: str, cell_id: str, rows: Sequence[Any]) -> list[int]:
@@ -171,6 +177,10 @@ class _Columns:
             self._parts[name].append(np.array(values, dtype=np.int32))
         for name, numbers in zip(_NUMBERS, zip(*map(_numbers, rows), strict=True), strict=True):
             self._parts[name].append(np.array(numbers, dtype=np.float64))  # None becomes NaN
+        cut = _cut(rows)
+        for name in _LISTS:
+            own = [getattr(row, name) if i in cut else None for i, row in enumerate(rows)]
+            self._lists[name] += own
         self._parts[DIGEST].append(np.array([_digest(row) for row in rows], dtype=np.float64))
         return pooled_histogram(rows)
 
@@ -188,7 +198,20 @@ class _Columns:
             table[name] = pd.Categorical.from_codes(codes, pd.Index(list(self._codes[name])))
         for name in (*_NUMBERS, DIGEST):
             table[name] = _joined(self._parts[name], np.float64)
+        for name in _LISTS:
+            table[name] = pd.Series(self._lists[name], dtype=object)
         return pd.DataFrame(table)
+
+
+def _cut(rows: Sequence[Any]) -> set[int]:
+    """Name the measured replies that end after the steady window of their trial."""
+    measured = [i for i, row in enumerate(rows) if row.phase == "measured"]
+    if not measured:
+        return set()
+    sent = np.array([rows[i].written_ns for i in measured], dtype=np.float64)
+    ended = np.array([rows[i].end_ns for i in measured], dtype=np.float64)
+    _, close = window_ends(np.zeros(len(measured), dtype=np.int64), sent, ended, 1)
+    return {i for i, end in zip(measured, ended, strict=True) if end > close[0]}
 
 
 def _digest(row: Any) -> float | None:

@@ -13,7 +13,7 @@ from specbench.report.findings import (
 )
 from specbench.report.inputs import Evidence
 from specbench.report.speedups import speed_ups
-from specbench.report.statements import Findings
+from specbench.report.statements import Findings, Section
 
 __all__ = ["compose"]
 
@@ -40,5 +40,11 @@ def compose(evidence: Evidence) -> Findings:
     return Findings(
         title=evidence.manifest.name or evidence.name,
         created_at=evidence.manifest.created_at,
-        sections=tuple(one for one in sections if one.statements or one.tables),
+        sections=tuple(one for one in sections if _says_something(one)),
     )
+
+
+def _says_something(section: Section) -> bool:
+    """Whether a section has more than a title."""
+    told = section.statements or section.tables
+    return bool(told or (section.short and (section.plots or section.intro)))

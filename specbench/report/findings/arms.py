@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Iterator
 
+from specbench.analysis.answer import FACTORS
 from specbench.analysis.comparison import Comparison, Pooled
 from specbench.report.comparison.answer import answer_of, sentence_of, table_of
 from specbench.report.inputs import Evidence
@@ -33,7 +34,7 @@ def section(evidence: Evidence) -> Section:
 
 def grid(found: list[Comparison]) -> Table:
     """Give a row a pair and a column each for all cells and for each temperature and load."""
-    scopes = list(dict.fromkeys(part.scope for one in found for part in one.by))
+    scopes = _scopes(found)
     return Table(
         heads=("pair", "all cells", *scopes),
         rows=tuple(
@@ -43,6 +44,18 @@ def grid(found: list[Comparison]) -> Table:
         caption="tok_s of each arm over the other: ratio, 95 % interval, verdict",
         keys=tuple(key_of(one) for one in found),
     )
+
+
+def _scopes(found: list[Comparison]) -> list[str]:
+    """List the levels of temperature and load, rising."""
+    parts = {part.scope: part for one in found for part in one.by}
+
+    def place(scope: str) -> tuple[int, float]:
+        part = parts[scope]
+        level = part.level if isinstance(part.level, int | float) else 0.0
+        return FACTORS.index(part.factor) if part.factor in FACTORS else len(FACTORS), level
+
+    return sorted(parts, key=place)
 
 
 def key_of(one: Comparison) -> str:

@@ -260,7 +260,7 @@ def decomposition(evidence: Evidence, pairs: list[SpeedUp], items: list[Item]) -
         intro="At equal concurrency, tok_s is about accept_len divided by the time of a step."
         " What is left over is queueing, prefill and the ends of the run.",
         statements=tuple(statements),
-        plots=("decomposition",) if statements else (),
+        plots=("decomposition",) if told else (),
         lead=True,
         short=_made_of(told),
     )
