@@ -20,6 +20,7 @@ from specbench.model.verdict import RecordedVerdict
 from specbench.recording import Recording
 from specbench.recording.entries import BlockLost, Entry
 from specbench.recording.sealed import Manifest, SealedTrial
+from specbench.report.trial_facts import with_facts
 from specbench.stats.steady import window_ends
 
 _TEXT = ("prompt_id", "category", "phase", "status", "reason", "finish_reason", "count_source")
@@ -46,8 +47,8 @@ class Evidence:
     million requests have a hundred million of them; `output_digest` is a number that is equal where
     the bytes of two replies are. `histograms`: trial_id -> verify steps that
     accepted exactly k drafts, summed over the measured requests. `gpu`: block_id -> samples.
-    `settings`: trial_id -> the sampling and workload that were sent. `launches`: block_id -> the
-    `argv` and `env` that a server was started with. Compared by identity, so
+    `settings`: trial_id -> the workload, sampling and client of each trial. `launches`: block_id ->
+    the `argv` and `env` that a server was started with. Compared by identity, so
     that what is computed from it can be kept.
     """
 
@@ -72,6 +73,11 @@ class Evidence:
         except yaml.YAMLError:
             return {}  # the run itself refuses such a matrix; a foreign recording may carry one
         return content if isinstance(content, dict) else {}
+
+    @cached_property
+    def compared(self) -> pd.DataFrame:
+        """The trials with what was recorded beside them, as every comparison reads them."""
+        return with_facts(self.trials, self.settings)
 
     @property
     def failed_blocks(self) -> list[BlockLost]:
@@ -116,7 +122,12 @@ def gather(recording: Recording) -> Evidence:
         verdicts=recording.verdicts,
         journal=recording.journal,
         settings={
-            s.trial.trial_id: {"sampling": s.sampling, "workload": s.workload} for s in timed
+            s.trial.trial_id: {
+                "workload": s.workload,
+                "sampling": s.sampling,
+                "client": s.client,
+            }
+            for s in timed
         },
         gpu=dict(_gpu_samples(recording)),
         launches=dict(_launches(recording)),

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from benchmarks.report_speed import write_recording
-from specbench.model.verdict import RecordedVerdict
 from specbench.report.document import assemble
 from specbench.report.findings import compose
 from specbench.report.findings.headline import MOST
@@ -39,9 +38,7 @@ def answered(*, differ: int = 0) -> Evidence:
 
 @pytest.mark.parametrize("violated", [0, 1, 5])
 def test_the_first_screen_has_seven_sentences_at_most_and_one_picture(violated: int) -> None:
-    broken: list[RecordedVerdict] = [
-        verdict(f"arm{number}", verdict="violated") for number in range(violated)
-    ]
+    broken = [verdict(f"arm{number}", verdict="violated") for number in range(violated)]
     rows = interleaved(grid())
     rows[0] |= {"status": "failed", "reason": "died", "tok_s": None}
 

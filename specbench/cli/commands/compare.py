@@ -28,6 +28,9 @@ def compare(
     fail_if: Annotated[
         str | None, typer.Option(help='Exit with 1 if it is met: "speedup < 0.97".')
     ] = None,
+    store: Annotated[
+        bool, typer.Option(help="Keep an arm's noise: later comparisons rest on it.")
+    ] = False,
     details: Annotated[
         bool, typer.Option("--details", help="All that was found of every cell.")
     ] = False,
@@ -44,7 +47,8 @@ def compare(
 ) -> None:
     """Compare the second arm with the first in matched cells, or refuse and name what differs.
 
-    The same arm twice (`compare ar ar`) reports the noise of the host from replicates. Exit status:
+    The same arm twice (`compare ar ar`) reports the noise of the host from replicates, and changes
+    no verdict unless --store keeps it. Exit status:
     0 done, 1 --fail-if is met, 2 refused, 5 --fail-if cannot be decided.
 
     Example: specbench compare dflash "algorithm == 'ddtree' and budget == 16"
@@ -62,6 +66,7 @@ def compare(
         allow=tuple(allow or ()),
         only=only,
         fail_if=fail_if,
+        store=store,
     )
     how = Shown(json=json, csv=csv, markdown=markdown, details=details, why=why)
     answer = compare_arms(options)

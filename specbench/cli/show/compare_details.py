@@ -174,13 +174,16 @@ def noise_lines(answer: NoiseReport) -> Iterator[str]:
         yield f"    from {floor.launches} launches and {floor.trials} trials of {floor.cells} cells"
         if floor.resolvable_pct is not None:
             yield f"    this many launches an arm show a difference of {floor.resolvable_pct:.1f} %"
-    if answer.stored is None:
+    if not any(floor.launch.df for floor in answer.floors):
         yield "no cell was launched twice: nothing is known of restarts"
         yield "  set replicates: {launches: 3} in the matrix and run it again"
         return
-    yield f"launch noise taken for granted from now on: {answer.launch_noise_pct:.2f} %"
+    yield f"launch noise with this taken into account: {answer.launch_noise_pct:.2f} %"
     yield f"  {answer.source}"
-    yield f"stored in {answer.stored}"
+    if answer.stored is None:
+        yield "not stored, so no verdict changes: --store lets later comparisons rest on it"
+    else:
+        yield f"stored in {answer.stored}, and in the recording: later comparisons rest on it"
 
 
 def _part(part: Part) -> str:
