@@ -13,10 +13,11 @@ from specbench.analysis.comparison import Comparison
 from specbench.analysis.gate import Answer, condition
 from specbench.analysis.metrics import metric
 from specbench.analysis.noise_floor import NoiseFloor, launch_floor, noise_floor
-from specbench.analysis.regression import regressed
+from specbench.analysis.regression import Undecided, regressed, undecided
 from specbench.errors import InputError
 from specbench.expressions.expression import parse
 from specbench.recording import Recording
+from specbench.report.comparison.answer import in_reading_order
 from specbench.report.noise_floors import floor_of, remember
 from specbench.report.trial_facts import with_facts
 from specbench.stats.launches import CLOCKS, LaunchFloor
@@ -51,7 +52,7 @@ class CompareOptions:
 
 
 class Compared(msgspec.Struct, frozen=True, kw_only=True, tag="comparison"):
-    """A comparison and what --fail-if made of it."""
+    """A comparison and what --fail-if made of it; `undecided` numbers cells as they are shown."""
 
     recording: str
     baseline: str | None
@@ -59,6 +60,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True, tag="comparison"):
     fail_if: str | None
     failed: Answer | None
     exit_status: int
+    undecided: tuple[Undecided, ...] = ()
 
 
 class NoiseReport(msgspec.Struct, frozen=True, kw_only=True, tag="noise_floor"):
@@ -119,6 +121,9 @@ def compare_arms(options: CompareOptions) -> Compared | NoiseReport:
         fail_if=options.fail_if,
         failed=failed,
         exit_status=_status(failed),
+        undecided=undecided(in_reading_order(comparison), asked)
+        if asked is not None and failed == "unknown"
+        else (),
     )
 
 

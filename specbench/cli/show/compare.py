@@ -10,12 +10,16 @@ import typer
 
 from specbench.analysis.comparison import CellComparison, Comparison
 from specbench.cli.show.compare_details import cell_lines, compared_lines, noise_lines
-from specbench.cli.show.compare_text import Screen, screen, text_of
+from specbench.cli.show.compare_text import Screen, levels_text, screen, text_of
 from specbench.errors import InputError
 from specbench.expressions.expression import parse
 from specbench.report.comparison.answer import answer_of, in_reading_order, levels_of
 from specbench.report.comparison.formats import csv_of, markdown_of
+from specbench.report.statements import count
 from specbench.workflows.compare import Compared, NoiseReport
+
+MOST_OPEN = 8
+"""Undecided cells of a gate that are named one by one."""
 
 PICTURES = (".svg", ".png", ".pdf")
 
@@ -84,16 +88,34 @@ def lines_of(answer: Compared, how: Shown, on: Screen) -> Iterator[str]:
         return
     if how.details:
         yield from compared_lines(answer)
+        yield from gate_lines(answer)
         return
     yield from text_of(answer_of(c), on)
     yield from gate_lines(answer)
 
 
 def gate_lines(answer: Compared) -> Iterator[str]:
-    """Say what became of --fail-if."""
-    if answer.fail_if is not None:
-        told = {"yes": "met: this is a regression", "no": "not met", "unknown": "cannot be decided"}
-        yield f"--fail-if {answer.fail_if!r}: {told[str(answer.failed)]}"
+    """Say what became of --fail-if; where it is open, in which cells, why, and what decides it."""
+    if answer.fail_if is None:
+        return
+    told = {"yes": "met: this is a regression", "no": "not met", "unknown": "cannot be decided"}
+    yield f"--fail-if {answer.fail_if!r}: {told[str(answer.failed)]}"
+    shown = answer_of(answer.comparison)
+    for one in answer.undecided[:MOST_OPEN]:
+        needed = "more launches would not decide it"
+        if one.launches is not None:
+            needed = f"about {one.launches} launches an arm would"
+        levels = levels_text(shown.rows[one.number - 1], shown.varying)
+        yield f"  #{one.number} {levels}: {one.reason}; {needed}"
+    if len(answer.undecided) > MOST_OPEN:
+        more = count(len(answer.undecided) - MOST_OPEN, "more cell")
+        yield f"  and {more} (--json has all)"
+    counts = [one.launches for one in answer.undecided if one.launches is not None]
+    if counts:
+        yield (
+            f"  {max(counts)} launches an arm would likely decide {len(counts)} of"
+            f" {len(answer.undecided)}: replicates: {{launches: {max(counts)}}}"
+        )
 
 
 def cells_of(c: Comparison, asked: str) -> list[tuple[int, CellComparison]]:

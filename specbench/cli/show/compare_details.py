@@ -44,9 +44,6 @@ def compared_lines(answer: Compared) -> Iterator[str]:
         yield f"not compared - {text}"
     for text in (*c.caveats, f"launch noise - {c.launch_noise}"):
         yield f"note: {text}"
-    if answer.fail_if is not None:
-        told = {"yes": "met: this is a regression", "no": "not met", "unknown": "cannot be decided"}
-        yield f"--fail-if {answer.fail_if!r}: {told[str(answer.failed)]}"
 
 
 def _answer_lines(c: Comparison) -> Iterator[str]:

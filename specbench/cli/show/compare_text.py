@@ -148,13 +148,18 @@ def _fitting(columns: list[Column], width: int) -> tuple[list[Column], str] | No
 def _stacked(answer: Answer, on: Screen) -> Iterator[str]:
     """Give each row its levels on one line and its figures on the next."""
     for row in answer.rows:
-        levels = " ".join(
-            f"{SHORT.get(name, name)}={show_level(row.levels.get(name))}"
-            for name in answer.varying
-            if row.levels.get(name) is not None
-        )
+        levels = levels_text(row, answer.varying)
         yield from textwrap.wrap(f"#{row.number} {levels}", on.columns)
         yield f"{INDENT}{show(row.ratio)} {row.interval} {verdict_of(row)}"[: on.columns]
+
+
+def levels_text(row: Row, names: Sequence[str]) -> str:
+    """Write a row's levels of some factors on one line."""
+    return " ".join(
+        f"{SHORT.get(name, name)}={show_level(row.levels.get(name))}"
+        for name in names
+        if row.levels.get(name) is not None
+    )
 
 
 def _scale(rows: Sequence[Row]) -> tuple[float, float]:
