@@ -32,6 +32,7 @@ _NUMBERS = (
 _LISTS = ("chunk_ns", "chunk_tokens")
 """Kept of the replies that the steady window cuts: what else a comparison reads."""
 
+MOST_TEXTS = 3
 DIGEST = "output_digest"
 _DIGITS = 13
 """Hexadecimal digits of a reply's hash that a float64 holds exactly."""
@@ -48,7 +49,8 @@ class Evidence:
     the bytes of two replies are. `histograms`: trial_id -> verify steps that
     accepted exactly k drafts, summed over the measured requests. `gpu`: block_id -> samples.
     `settings`: trial_id -> the workload, sampling and client of each trial. `launches`: block_id ->
-    the `argv` and `env` that a server was started with. Compared by identity, so
+    the `argv` and `env` that a server was started with. `texts`: cell_id ->
+    prompt_id -> a reply that was kept. Compared by identity, so
     that what is computed from it can be kept.
     """
 
@@ -64,6 +66,7 @@ class Evidence:
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
     gpu: dict[str, pd.DataFrame] = field(default_factory=dict)
     launches: dict[str, dict[str, Any]] = field(default_factory=dict)
+    texts: dict[str, dict[str, str]] = field(default_factory=dict)
 
     @cached_property
     def matrix(self) -> dict[str, Any]:
@@ -131,6 +134,7 @@ def gather(recording: Recording) -> Evidence:
         },
         gpu=dict(_gpu_samples(recording)),
         launches=dict(_launches(recording)),
+        texts=columns.texts,
     )
 
 
@@ -146,7 +150,7 @@ _Request = msgspec.defstruct(
     [
         (one.name, one.type) if one.required else (one.name, one.type, one.default)
         for one in msgspec.structs.fields(RequestRecord)
-        if one.name in {*_TEXT, *_NUMBERS, *_LISTS, "spec_histogram", "output_sha256"}
+        if one.name in {*_TEXT, *_NUMBERS, *_LISTS, "spec_histogram", "output_sha256", "text"}
     ],
     kw_only=True,
 )
@@ -174,6 +178,7 @@ class _Columns:
         self._parts: dict[str, list[np.ndarray]] = {n: [] for n in (*_TEXT, *_NUMBERS, DIGEST)}
         self._lists: dict[str, list[Any]] = {name: [] for name in _LISTS}
         self._owners: list[tuple[str, str, int]] = []
+        self.texts: dict[str, dict[str, str]] = {}
 
     def add(self, trial_id: str, cell_id: str, rows: Sequence[Any]) -> list[int]:
         """Take one trial's records; give its pooled acceptance histogram."""
@@ -188,12 +193,22 @@ class _Columns:
             self._parts[name].append(np.array(values, dtype=np.int32))
         for name, numbers in zip(_NUMBERS, zip(*map(_numbers, rows), strict=True), strict=True):
             self._parts[name].append(np.array(numbers, dtype=np.float64))  # None becomes NaN
+        self._keep_texts(cell_id, rows)
         cut = _cut(rows)
         for name in _LISTS:
             own = [getattr(row, name) if i in cut else None for i, row in enumerate(rows)]
             self._lists[name] += own
         self._parts[DIGEST].append(np.array([_digest(row) for row in rows], dtype=np.float64))
         return pooled_histogram(rows)
+
+    def _keep_texts(self, cell_id: str, rows: Sequence[Any]) -> None:
+        """Keep the first reply of a cell to each of a few prompts."""
+        kept = self.texts.setdefault(cell_id, {})
+        for row in rows:
+            if len(kept) >= MOST_TEXTS:
+                return
+            if row.text is not None and row.phase == "measured" and row.status == "ok":
+                kept.setdefault(row.prompt_id, row.text)
 
     def table(self) -> pd.DataFrame:
         """Give everything taken so far as one frame."""

@@ -10,6 +10,7 @@ from specbench.report.findings import (
     lossless,
     reproduce,
     speed,
+    texts,
 )
 from specbench.report.inputs import Evidence
 from specbench.report.speedups import speed_ups
@@ -29,6 +30,7 @@ def compose(evidence: Evidence) -> Findings:
         speed.section(evidence, pairs, items),
         speed.decomposition(evidence, pairs, items),
         acceptance.section(evidence),
+        texts.section(evidence),
         speed.capacity(evidence),
         failures.section(evidence),
         flagged.raised(evidence),
