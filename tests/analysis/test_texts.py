@@ -1,5 +1,7 @@
 """Empty replies, loops, broken characters, and where two texts part."""
 
+from typing import Literal
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +15,9 @@ ANSWER = (
 )
 
 
-def reply(text: str | None, *, size: int = 10, phase: str = "measured") -> RequestRecord:
+def reply(
+    text: str | None, *, size: int = 10, phase: Literal["warmup", "measured"] = "measured"
+) -> RequestRecord:
     return RequestRecord(rid="r", prompt_id="p", phase=phase, status="ok", text=text,
                          text_bytes=size)  # fmt: skip
 

@@ -9,6 +9,7 @@ import pandas as pd
 
 from specbench.report import cells
 from specbench.report.cells import cell_rows
+from specbench.report.findings.acceptance_slices import facts, inactive, slices
 from specbench.report.findings.speed import MAX_SENTENCES
 from specbench.report.inputs import Evidence
 from specbench.report.numbers import between, percent, show
@@ -59,8 +60,13 @@ def section(evidence: Evidence) -> Section:
         title="What is accepted",
         intro="accept_len is the number of tokens emitted a verify step, the bonus token"
         " included: plain decoding is 1.",
-        statements=(*statements, *_first_position(evidence)),
-        tables=(table,) if lines else (),
+        statements=(
+            *inactive(evidence),
+            *statements,
+            *_first_position(evidence),
+            *(facts(evidence) if lines else ()),
+        ),
+        tables=(table, *slices(evidence)) if lines else (),
         plots=("accept_len", "acceptance_by_position", "acceptance_histogram"),
         lead=True,
         short=_short(lines),
