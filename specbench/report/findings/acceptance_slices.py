@@ -45,7 +45,8 @@ def facts(evidence: Evidence) -> Iterator[Statement]:
         proposed = good["spec_proposed"].sum()
         used = ""
         if proposed > 0:
-            used = f"{percent(good['spec_accepted'].sum() / proposed)} of proposed nodes accepted; "
+            share = percent(good["spec_accepted"].sum() / proposed)
+            used = f"uses {share} of its budget (chains and trees do not compare in this); "
         sums = good.groupby("prompt_id", observed=True)[["spec_accepted", "spec_verify_ct"]].sum()
         per_prompt = (1 + sums["spec_accepted"] / sums["spec_verify_ct"]).sort_values()
         if len(per_prompt) < 2:
