@@ -1,7 +1,6 @@
 """The answer of a comparison, as it is shown and written."""
 
 from collections import Counter
-from html import escape
 from typing import Literal
 
 import msgspec
@@ -152,17 +151,6 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         lines = [f"  {_words(cell)}: {_interval(cell)} {cell.verdict}" for cell in self.cells]
         head = f"<Comparison of {self.metric}: {self.b.name} over {self.a.name}; {told}>"
         return "\n".join([head, *lines])
-
-    def _repr_html_(self) -> str:
-        """Show a notebook each matched cell: levels, ratio, deciding interval, verdict."""
-        rows = "".join(
-            f"<tr><td>{escape(_words(cell))}</td><td>{_interval(cell)}</td>"
-            f"<td>{escape(cell.verdict)}</td><td>{escape(cell.why)}</td></tr>"
-            for cell in self.cells
-        )
-        title = f"{escape(self.metric)} of {escape(self.b.name)} over {escape(self.a.name)}"
-        heads = "<tr><th>cell</th><th>ratio [95 %]</th><th>verdict</th><th>why</th></tr>"
-        return f"<table><caption>{title}</caption>{heads}{rows}</table>"
 
 
 def _words(cell: CellComparison) -> str:

@@ -2,6 +2,7 @@
 
 import fnmatch
 import json
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -156,7 +157,8 @@ def refuse(a: str, b: str, found: Sequence[Difference]) -> None:
     raise ConfoundError(
         f"{a} and {b} differ in more than was declared:{listing}",
         columns=columns,
-        hint=f"hold it equal, or accept it in writing with --allow {next(iter(columns))}",
+        hint=f"hold {'them' if len(columns) > 1 else 'it'} equal, or accept in writing with "
+        + " ".join(f"--allow {shlex.quote(name)}" for name in columns),
     )
 
 

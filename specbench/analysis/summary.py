@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specbench.analysis import plausibility, stamps
+from specbench.analysis.texts import text_flags
 from specbench.model.columns import COLUMNS, Quantity
 from specbench.model.load import FEWEST_A_SLOT, DriveReport, RequestRecord, ServiceLevels
 
@@ -103,6 +104,7 @@ def doubts(
     `n_prompts` is the number of distinct prompts asked, `slots` the concurrency of a closed loop.
     """
     cached, asked = row["cached_tokens"], row["prompt_tokens"]
+    records = list(records)
     found = {
         "failed_requests": bool(row["n_failed"]),
         "retractions": bool(row["retractions"]),
@@ -112,6 +114,7 @@ def doubts(
         "no_steady_window": report.window_start_ns is None,
         "interrupted": report.interrupted,
         **dict.fromkeys(row.get("in_doubt") or (), True),
+        **text_flags(records),
         "accept_counters_mismatch": not all(map(counters_add_up, records)) or _disagrees(row),
     }
     raised = (name for name, holds in found.items() if holds)

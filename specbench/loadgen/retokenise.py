@@ -43,7 +43,7 @@ def retokenise(sink: Path, load: LoadSpec, drive_id: str) -> int:
                 if record.output_tokens is not None:
                     record.count_source = "retokenised"
                     counted += 1
-            if not load.keep_text:
+            if not load.keep_text and record.prompt_id not in load.keep_text_of:
                 record.text = record.output_ids = None
             out.write(msgspec.json.encode(record) + b"\n")
         out.flush()

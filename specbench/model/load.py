@@ -159,6 +159,7 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 0
     processes: int = 0
     keep_text: bool = False
+    keep_text_of: tuple[str, ...] = ()
     retokenise: bool = False
 
 

@@ -1,10 +1,8 @@
 """A report before it has a format: findings, pictures and tables of one or more recordings."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
-
-import pandas as pd
 
 from specbench.model.columns import COLUMNS, Column, shown_in
 from specbench.report import cells
@@ -13,7 +11,7 @@ from specbench.report.findings import compose
 from specbench.report.history import Trend, trends
 from specbench.report.inputs import Evidence
 from specbench.report.numbers import ABSENT, show, times
-from specbench.report.statements import Findings, Table, count, listed
+from specbench.report.statements import Findings, Section, Table, count, listed
 
 SPEEDS = ("speedup", *(column.name for column in COLUMNS if column.is_speed))
 """What ranks nowhere where the output is wrong."""
@@ -59,17 +57,29 @@ def assemble(sources: list[Evidence]) -> Document:
 
 def _chapter(number: int, evidence: Evidence, begun: Drawings) -> Chapter:
     findings = compose(evidence)
-    tables = {"cells": _cells_table(evidence), "trials": _trials_table(evidence.trials)}
+    tables = {"cells": _cells_table(evidence), "trials": _trials_table(evidence)}
     wanted = ["overview", *(name for section in findings.sections for name in section.plots)]
     drawn = {name: begun.picture(number, name) for name in wanted}
+    shows = {name: finding_of(section) for section in findings.sections for name in section.plots}
     return Chapter(
         prefix=f"r{number}-",
         extent=_extent(evidence),
         evidence=evidence,
         findings=findings,
-        pictures={name: picture for name, picture in drawn.items() if picture is not None},
+        pictures={
+            name: replace(picture, alt=f"{shows.get(name, '')} {picture.alt}".strip())
+            for name, picture in drawn.items()
+            if picture is not None
+        },
         **tables,
     )
+
+
+def finding_of(section: Section) -> str:
+    """Say in words what the pictures of a section show: its short form, else its first claim."""
+    claims = [one.text for one in section.statements if one.kind in {"claim", "violated"}]
+    told = section.short or next(iter(claims or [one.text for one in section.statements]), "")
+    return told.replace("`", "").strip()
 
 
 def _extent(evidence: Evidence) -> str:
@@ -108,6 +118,7 @@ def _cells_table(evidence: Evidence) -> Table:
         ),
         caption="All cells: means over trials; accept_len pooled over verify steps",
         keys=tuple(row["cell_id"] for row in rows),
+        leads=True,
     )  # fmt: skip
 
 
@@ -132,9 +143,11 @@ def _time(started_at: Any) -> str:
     return str(started_at)[:19].replace("T", " ")
 
 
-def _trials_table(trials: pd.DataFrame) -> Table:
+def _trials_table(evidence: Evidence) -> Table:
+    trials = evidence.trials
     factors = ["algorithm", *(n for n in cells.varying(trials) if n != "algorithm")]
-    records = trials.to_dict("records")
+    order = {row["cell_id"]: place for place, row in enumerate(cells.cell_rows(evidence))}
+    records = sorted(trials.to_dict("records"), key=lambda row: order[str(row["cell_id"])])
     lossy = cells.not_lossless(trials)
     shown = sorted(shown_in("trials"), key=lambda column: column.name == "reason")
     return Table(
@@ -149,4 +162,5 @@ def _trials_table(trials: pd.DataFrame) -> Table:
         ),
         caption="All trials, one row each; every column is in tables/trials.csv",
         keys=tuple(str(row["trial_id"]) for row in records),
+        groups=tuple(str(row["cell_id"]) for row in records),
     )

@@ -134,6 +134,22 @@ FLAGS: dict[str, Flag] = {
         advice="use natural ends for any claim about acceptance",
         pitfall="M7",
     ),
+    "looping_text": Flag(
+        meaning="kept replies repeat themselves at their end: loops are easy to draft, so that"
+        " acceptance and speed are not those of real answers",
+        advice="look at What they wrote; use other prompts, natural ends or a larger model",
+        pitfall="M7",
+    ),
+    "empty_replies": Flag(
+        meaning="replies without any text: nothing was generated for some requests",
+        advice="look at the requests; an arm that answers nothing is fast and useless",
+        pitfall="M7",
+    ),
+    "replacement_characters": Flag(
+        meaning="kept replies hold U+FFFD: bytes that are no text, or a character cut in two",
+        advice="compare with the control's reply to the same prompt",
+        pitfall="M7",
+    ),
     "no_chat_template": Flag(
         meaning="prompts were sent without the model's chat template",
         advice="use the chat API for chat models",

@@ -12,6 +12,7 @@ from markupsafe import Markup, escape
 
 from specbench.report import theme
 from specbench.report.document import Chapter, Document
+from specbench.report.escaping import clean
 from specbench.report.figures import Picture
 from specbench.report.history import draw
 from specbench.report.numbers import ABSENT, show
@@ -31,8 +32,6 @@ FIRST, SHORT = 60, 32
 PX_PER_POINT = 1.25
 SHOWN_STATEMENTS = 8
 """Sentences of a section that are shown at once; the others can be opened."""
-
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 
 
 def render(document: Document) -> str:
@@ -69,11 +68,6 @@ def render(document: Document) -> str:
 
 def _asset(name: str) -> str:
     return (resources.files("specbench.report") / "templates" / name).read_text(encoding="utf-8")
-
-
-def clean(text: Any) -> str:
-    """Take out control characters (a log may colour its lines) and lone surrogates."""
-    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", str(text))
 
 
 def sentence(text: str) -> Markup:

@@ -20,6 +20,8 @@ from specbench.model.verdict import RecordedVerdict
 from specbench.recording import Recording
 from specbench.recording.entries import BlockLost, Entry
 from specbench.recording.sealed import Manifest, SealedTrial
+from specbench.report.trial_facts import with_facts
+from specbench.stats.steady import window_ends
 
 _TEXT = ("prompt_id", "category", "phase", "status", "reason", "finish_reason", "count_source")
 _NUMBERS = (
@@ -27,6 +29,13 @@ _NUMBERS = (
     "output_tokens", "cached_tokens", "retractions", "tokens_in_first_chunk", "spec_verify_ct",
     "spec_accepted", "spec_proposed",
 )  # fmt: skip
+_LISTS = ("chunk_ns", "chunk_tokens")
+"""Kept of the replies that the steady window cuts: what else a comparison reads."""
+
+MOST_TEXTS = 3
+DIGEST = "output_digest"
+_DIGITS = 13
+"""Hexadecimal digits of a reply's hash that a float64 holds exactly."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -34,11 +43,14 @@ class Evidence:
     """One recording as a report sees it.
 
     `trials`: columns of contract section 6. `requests`: one row a request of a timed trial, with
-    `trial_id`, `cell_id` and the scalar fields of RequestRecord; chunk times are left out, for a
-    million requests have a hundred million of them. `histograms`: trial_id -> verify steps that
+    `trial_id`, `cell_id` and the scalar fields of RequestRecord; chunk times are left out but where
+    the steady window cuts a reply, for a
+    million requests have a hundred million of them; `output_digest` is a number that is equal where
+    the bytes of two replies are. `histograms`: trial_id -> verify steps that
     accepted exactly k drafts, summed over the measured requests. `gpu`: block_id -> samples.
-    `settings`: trial_id -> the sampling and workload that were sent. `launches`: block_id -> the
-    `argv` and `env` that a server was started with. Compared by identity, so
+    `settings`: trial_id -> the workload, sampling and client of each trial. `launches`: block_id ->
+    the `argv` and `env` that a server was started with. `texts`: cell_id ->
+    prompt_id -> a reply that was kept. Compared by identity, so
     that what is computed from it can be kept.
     """
 
@@ -54,6 +66,7 @@ class Evidence:
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
     gpu: dict[str, pd.DataFrame] = field(default_factory=dict)
     launches: dict[str, dict[str, Any]] = field(default_factory=dict)
+    texts: dict[str, dict[str, str]] = field(default_factory=dict)
 
     @cached_property
     def matrix(self) -> dict[str, Any]:
@@ -63,6 +76,11 @@ class Evidence:
         except yaml.YAMLError:
             return {}  # the run itself refuses such a matrix; a foreign recording may carry one
         return content if isinstance(content, dict) else {}
+
+    @cached_property
+    def compared(self) -> pd.DataFrame:
+        """The trials with what was recorded beside them, as every comparison reads them."""
+        return with_facts(self.trials, self.settings)
 
     @property
     def failed_blocks(self) -> list[BlockLost]:
@@ -107,10 +125,16 @@ def gather(recording: Recording) -> Evidence:
         verdicts=recording.verdicts,
         journal=recording.journal,
         settings={
-            s.trial.trial_id: {"sampling": s.sampling, "workload": s.workload} for s in timed
+            s.trial.trial_id: {
+                "workload": s.workload,
+                "sampling": s.sampling,
+                "client": s.client,
+            }
+            for s in timed
         },
         gpu=dict(_gpu_samples(recording)),
         launches=dict(_launches(recording)),
+        texts=columns.texts,
     )
 
 
@@ -126,7 +150,7 @@ _Request = msgspec.defstruct(
     [
         (one.name, one.type) if one.required else (one.name, one.type, one.default)
         for one in msgspec.structs.fields(RequestRecord)
-        if one.name in {*_TEXT, *_NUMBERS, "spec_histogram"}
+        if one.name in {*_TEXT, *_NUMBERS, *_LISTS, "spec_histogram", "output_sha256", "text"}
     ],
     kw_only=True,
 )
@@ -151,8 +175,10 @@ class _Columns:
 
     def __init__(self) -> None:
         self._codes: dict[str, dict[str, int]] = {name: {} for name in _TEXT}
-        self._parts: dict[str, list[np.ndarray]] = {n: [] for n in (*_TEXT, *_NUMBERS)}
+        self._parts: dict[str, list[np.ndarray]] = {n: [] for n in (*_TEXT, *_NUMBERS, DIGEST)}
+        self._lists: dict[str, list[Any]] = {name: [] for name in _LISTS}
         self._owners: list[tuple[str, str, int]] = []
+        self.texts: dict[str, dict[str, str]] = {}
 
     def add(self, trial_id: str, cell_id: str, rows: Sequence[Any]) -> list[int]:
         """Take one trial's records; give its pooled acceptance histogram."""
@@ -167,7 +193,22 @@ class _Columns:
             self._parts[name].append(np.array(values, dtype=np.int32))
         for name, numbers in zip(_NUMBERS, zip(*map(_numbers, rows), strict=True), strict=True):
             self._parts[name].append(np.array(numbers, dtype=np.float64))  # None becomes NaN
+        self._keep_texts(cell_id, rows)
+        cut = _cut(rows)
+        for name in _LISTS:
+            own = [getattr(row, name) if i in cut else None for i, row in enumerate(rows)]
+            self._lists[name] += own
+        self._parts[DIGEST].append(np.array([_digest(row) for row in rows], dtype=np.float64))
         return pooled_histogram(rows)
+
+    def _keep_texts(self, cell_id: str, rows: Sequence[Any]) -> None:
+        """Keep the first reply of a cell to each of a few prompts."""
+        kept = self.texts.setdefault(cell_id, {})
+        for row in rows:
+            if len(kept) >= MOST_TEXTS:
+                return
+            if row.text is not None and row.phase == "measured" and row.status == "ok":
+                kept.setdefault(row.prompt_id, row.text)
 
     def table(self) -> pd.DataFrame:
         """Give everything taken so far as one frame."""
@@ -181,9 +222,26 @@ class _Columns:
         for name in _TEXT:
             codes = _joined(self._parts[name], np.int32)
             table[name] = pd.Categorical.from_codes(codes, pd.Index(list(self._codes[name])))
-        for name in _NUMBERS:
+        for name in (*_NUMBERS, DIGEST):
             table[name] = _joined(self._parts[name], np.float64)
+        for name in _LISTS:
+            table[name] = pd.Series(self._lists[name], dtype=object)
         return pd.DataFrame(table)
+
+
+def _cut(rows: Sequence[Any]) -> set[int]:
+    """Name the measured replies that end after the steady window of their trial."""
+    measured = [i for i, row in enumerate(rows) if row.phase == "measured"]
+    if not measured:
+        return set()
+    sent = np.array([rows[i].written_ns for i in measured], dtype=np.float64)
+    ended = np.array([rows[i].end_ns for i in measured], dtype=np.float64)
+    _, close = window_ends(np.zeros(len(measured), dtype=np.int64), sent, ended, 1)
+    return {i for i, end in zip(measured, ended, strict=True) if end > close[0]}
+
+
+def _digest(row: Any) -> float | None:
+    return int(row.output_sha256[:_DIGITS], 16) if row.output_sha256 else None
 
 
 def _joined(parts: list[np.ndarray], dtype: type[np.generic]) -> np.ndarray:

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from specbench.report.document import Chapter, Document
-from specbench.report.html import Links, anchor, anchors, clean, links, shown
+from specbench.report.escaping import clean, escape
+from specbench.report.html import Links, anchor, anchors, links, shown
 from specbench.report.statements import Section, Statement, Table
 
 KINDS = {
@@ -33,31 +33,13 @@ def render(document: Document) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def escape(text: Any) -> str:
-    """Make text from elsewhere harmless in Markdown, on one line; backticks stay."""
-    flat = " ".join(clean(text).split())
-    flat = flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return re.sub(r"([\\*_\[\]|#~])", r"\\\1", flat) if "`" not in flat else _around_code(flat)
-
-
-def _around_code(flat: str) -> str:
-    parts = re.split(r"(`[^`]*`)", flat)
-    return "".join(
-        part if part.startswith("`") and part.endswith("`") and len(part) > 1
-        else re.sub(r"([\\*_\[\]|#~`])", r"\\\1", part)
-        for part in parts
-    )  # fmt: skip
-
-
 def _chapter(chapter: Chapter, *, single: bool) -> Iterator[str]:
     level = "##" if single else "###"
     if not single:
         yield f"## {escape(chapter.evidence.name)}"
         yield ""
-    for number, section in enumerate(chapter.findings.sections):
+    for section in chapter.findings.sections:
         yield from _section(section, chapter, level)
-        if number == 0 and "overview" in chapter.pictures:
-            yield from _picture("overview", chapter)
     for title, table in (("All cells", chapter.cells), ("All trials", chapter.trials)):
         yield f"{level} {title}"
         yield ""
@@ -67,8 +49,8 @@ def _chapter(chapter: Chapter, *, single: bool) -> Iterator[str]:
 def _section(section: Section, chapter: Chapter, level: str) -> Iterator[str]:
     yield f"{level} {escape(section.title)}"
     yield ""
-    if section.intro:
-        yield escape(section.intro)
+    for text in filter(None, (section.short, section.intro)):
+        yield escape(text)
         yield ""
     known = anchors(chapter)
     for one in section.statements:

@@ -12,6 +12,8 @@ def show(value: Any, digits: int = 3) -> str:
         return ABSENT
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
+    if isinstance(value, float) and math.isinf(value):
+        return "\N{INFINITY}" if value > 0 else "-\N{INFINITY}"
     if value == 0 or isinstance(value, int):
         return f"{value:,}"
     if abs(value) < 1e-4:

@@ -14,6 +14,7 @@ from specbench.analysis.crossover import Crossover
 from specbench.errors import ConfoundError, InputError
 from specbench.report import cells
 from specbench.report.inputs import Evidence
+from specbench.report.judged import floor_for, judged
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,9 +101,8 @@ def _speeds(evidence: Evidence) -> Speeds:
     for arm in book.arms:
         if arm == evidence.control:
             continue
-        try:
-            found = _compare(evidence, evidence.trials, evidence.requests, arm)
-        except (ConfoundError, InputError):
+        found = judged(evidence, evidence.control, arm)
+        if found is None:
             pairs |= {pair.cell_id: pair for pair in _one_by_one(evidence, book, arm)}
             continue
         pairs |= {pair.cell_id: pair for pair in book.pairs_of(found)}
@@ -115,7 +115,8 @@ def _speeds(evidence: Evidence) -> Speeds:
 def _compare(
     evidence: Evidence, trials: pd.DataFrame, requests: pd.DataFrame, arm: str
 ) -> Comparison:
-    return compare(trials, requests, evidence.blocks, evidence.control, arm)
+    floor = floor_for(evidence, evidence.control, arm)
+    return compare(trials, requests, evidence.blocks, evidence.control, arm, floor=floor)
 
 
 def _one_by_one(evidence: Evidence, book: "_Book", arm: str) -> Iterator[SpeedUp]:
@@ -125,7 +126,7 @@ def _one_by_one(evidence: Evidence, book: "_Book", arm: str) -> Iterator[SpeedUp
         if control is None:
             continue
         both = {cell, control}
-        trials = evidence.trials[evidence.trials["cell_id"].isin(both)]
+        trials = evidence.compared[evidence.compared["cell_id"].isin(both)]
         requests = evidence.requests[evidence.requests["cell_id"].isin(both)]
         try:
             yield from book.pairs_of(_compare(evidence, trials, requests, arm))

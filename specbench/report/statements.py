@@ -17,25 +17,31 @@ class Statement:
     tells what broke.
     `rows` are the cell_ids and trial_ids that it was made from; a reader can follow them.
     `details` are lines from elsewhere (a log, a command), shown verbatim and always escaped.
+    `command` makes the sentence again from the recording.
     """
 
     kind: Kind
     text: str
     rows: tuple[str, ...] = ()
     details: tuple[str, ...] = ()
+    command: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
     """A table of a section: heads with units, rows of cells as they are shown.
 
-    `keys`, where given, are the row identifiers that statements point to.
+    `keys`, where given, are the row identifiers that statements point to. `groups` name the cell
+    that each row belongs to; equal ones stand together. `leads` says that each key leads to the
+    rows of its group in another table.
     """
 
     heads: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
     caption: str
     keys: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    leads: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +49,8 @@ class Section:
     """One part of a report, in reading order; `plots` are names of pictures shown in it.
 
     With `lead` the first picture stands before the sentences: it shows them all at one glance.
+    `short` is what a reader gets of a folded section; without it the section stands open. `front`
+    counts the tables that stand before the fold.
     """
 
     anchor: str
@@ -52,6 +60,8 @@ class Section:
     plots: tuple[str, ...] = ()
     intro: str = ""
     lead: bool = False
+    short: str = ""
+    front: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -352,8 +352,9 @@ def _any_script() -> Iterator[None]:
         yield
 
 
-def save(figure: Figure, folder: Path, name: str) -> tuple[Path, Path]:
+def save(figure: Figure, folder: str | Path, name: str) -> tuple[Path, Path]:
     """Write `<name>.svg` and `<name>.png` into `folder`; give the two paths."""
+    folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     vector, pixels = folder / f"{name}.svg", folder / f"{name}.png"
     vector.write_text(svg(figure), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Writes a report's files: findings.html, findings.md, and the plots."""
+"""Writes a report's files: findings.html, findings.md, its short form, and the plots."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -10,6 +10,7 @@ from specbench.errors import RecordingError
 from specbench.report import html, markdown
 from specbench.report.document import Document, assemble
 from specbench.report.inputs import Source, evidence_of
+from specbench.report.short_form import render_short
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +20,7 @@ class ReportFiles:
     folder: Path
     html: Path
     markdown: Path
+    short: Path
     plots: tuple[Path, ...]
     document: Document
 
@@ -38,10 +40,12 @@ def write_report(sources: Sequence[Source], folder: Path) -> ReportFiles:
                 picture.write(plots, chapter.prefix)
         _replace(folder / "findings.html", html.render(document))
         _replace(folder / "findings.md", markdown.render(document))
+        _replace(folder / "findings.short.md", render_short(document))
     return ReportFiles(
         folder=folder,
         html=folder / "findings.html",
         markdown=folder / "findings.md",
+        short=folder / "findings.short.md",
         plots=tuple(sorted(plots.glob("*.svg"))),
         document=document,
     )

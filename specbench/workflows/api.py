@@ -58,18 +58,28 @@ def run(
 def compare(
     recording: Recording, a: str, b: str, *, metric: str = "tok_s", allow: Sequence[str] = ()
 ) -> "Comparison":
-    """Compare arm `b` with arm `a` in matched cells.
+    """Compare arm `b` with arm `a` in matched cells; a notebook shows its table and picture.
+
+    The answer is that of `specbench compare`, of the report and of the gate.
 
     Raises ConfoundError, which names the columns, when anything undeclared differs.
     """
     from specbench.analysis.compare import compare as compare_tables  # noqa: PLC0415 - slow to load
+    from specbench.report.notebook import for_notebook  # noqa: PLC0415 - slow to load
+    from specbench.workflows.compare import (  # noqa: PLC0415 - slow to load
+        read_tables,
+        stored_floor,
+    )
 
-    return compare_tables(
-        recording.trials,
-        recording.requests,
-        recording.blocks,
+    tables = read_tables(recording)
+    found = compare_tables(
+        tables.trials,
+        tables.requests,
+        tables.blocks,
         a,
         b,
         metric=metric,
         allow=tuple(allow),
+        floor=stored_floor(recording, tables, a, b, metric),
     )
+    return for_notebook(found)

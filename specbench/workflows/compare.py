@@ -1,5 +1,6 @@
 """Compare two arms of recordings, or one arm with itself for the noise of the host."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,12 +13,14 @@ from specbench.analysis.comparison import Comparison
 from specbench.analysis.gate import Answer, condition
 from specbench.analysis.metrics import metric
 from specbench.analysis.noise_floor import NoiseFloor, launch_floor, noise_floor
-from specbench.analysis.regression import regressed
+from specbench.analysis.regression import Undecided, regressed, undecided
 from specbench.errors import InputError
 from specbench.expressions.expression import parse
 from specbench.recording import Recording
+from specbench.report.comparison.answer import in_reading_order
+from specbench.report.noise_floors import floor_of, remember
+from specbench.report.trial_facts import with_facts
 from specbench.stats.launches import CLOCKS, LaunchFloor
-from specbench.workflows.noise_history import recall, remember
 from specbench.workflows.recording_open import open_recording
 
 if TYPE_CHECKING:
@@ -31,7 +34,10 @@ BASELINE, CURRENT = "baseline", "current"
 
 @dataclass(frozen=True, kw_only=True)
 class CompareOptions:
-    """What the user asked for; `recording` and `baseline` are paths, `only` and `fail_if` text."""
+    """What the user asked for; `recording` and `baseline` are paths, `only` and `fail_if` text.
+
+    `store` keeps the noise floor of an arm against itself: later comparisons rest on it.
+    """
 
     a: str
     b: str
@@ -42,10 +48,11 @@ class CompareOptions:
     allow: tuple[str, ...] = ()
     only: str | None = None
     fail_if: str | None = None
+    store: bool = False
 
 
 class Compared(msgspec.Struct, frozen=True, kw_only=True, tag="comparison"):
-    """A comparison and what --fail-if made of it."""
+    """A comparison and what --fail-if made of it; `undecided` numbers cells as they are shown."""
 
     recording: str
     baseline: str | None
@@ -53,10 +60,11 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True, tag="comparison"):
     fail_if: str | None
     failed: Answer | None
     exit_status: int
+    undecided: tuple[Undecided, ...] = ()
 
 
 class NoiseReport(msgspec.Struct, frozen=True, kw_only=True, tag="noise_floor"):
-    """An A/A comparison. `stored` is the file in which later comparisons find it."""
+    """An A/A comparison. `stored` is the file in which later comparisons find it, if asked for."""
 
     recording: str
     arm: str
@@ -103,7 +111,7 @@ def compare_arms(options: CompareOptions) -> Compared | NoiseReport:
         metric=options.metric,
         allow=options.allow,
         where=parse(options.only).holds if options.only else None,
-        floor=_floor(options, recording, tables),
+        floor=stored_floor(recording, tables, options.a, options.b, options.metric),
     )
     failed = regressed(comparison, asked) if asked is not None else None
     return Compared(
@@ -113,31 +121,27 @@ def compare_arms(options: CompareOptions) -> Compared | NoiseReport:
         fail_if=options.fail_if,
         failed=failed,
         exit_status=_status(failed),
+        undecided=undecided(in_reading_order(comparison), asked)
+        if asked is not None and failed == "unknown"
+        else (),
     )
 
 
 def read_tables(recording: Recording) -> Tables:
     """Read a recording's tables; each trial brings what was recorded of its load and client."""
-    import pandas as pd  # noqa: PLC0415 - slow to load
-
     facts = {sealed.trial.trial_id: _trial_facts(sealed) for sealed in recording.sealed}
     trials = recording.trials
     if trials.empty:
         raise InputError("the recording holds no timed trial", where=str(recording.path))
-    rows = [facts.get(str(trial_id), {}) for trial_id in trials["trial_id"]]
-    known = pd.DataFrame(rows, index=trials.index)
     return Tables(
-        trials=pd.concat([trials, known], axis=1),
+        trials=with_facts(trials, facts),
         requests=recording.requests,
         blocks=recording.blocks,
     )
 
 
 def _trial_facts(sealed: Any) -> dict[str, Any]:
-    groups = {"workload": sealed.workload, "sampling": sealed.sampling, "client": sealed.client}
-    return {
-        f"{group}.{name}": value for group, facts in groups.items() for name, value in facts.items()
-    }
+    return {"workload": sealed.workload, "sampling": sealed.sampling, "client": sealed.client}
 
 
 def _two(
@@ -189,20 +193,21 @@ def _of(side: Arm, recording: str) -> Arm:
     )
 
 
-def _floor(options: CompareOptions, recording: Recording, tables: Tables) -> LaunchFloor | None:
-    floors = recall(
-        options.results,
+def stored_floor(
+    recording: Recording, tables: Tables, a: str, b: str, metric: str
+) -> LaunchFloor | None:
+    """Give the stored noise floor that a comparison of two arms rests on; None without one."""
+    return floor_of(
+        recording.path,
         hosts={str(host) for host in tables.trials["host"].dropna()},
-        metric=options.metric,
-        recording=recording.path.name,
-        blocks=[block.rsplit(":", maxsplit=1)[-1] for block in _used(options, tables.trials)],
+        metric=metric,
+        blocks=[block.rsplit(":", maxsplit=1)[-1] for block in _used(a, b, tables.trials)],
     )
-    return launch_floor(floors)
 
 
-def _used(options: CompareOptions, trials: "pd.DataFrame") -> set[str]:
+def _used(a: str, b: str, trials: "pd.DataFrame") -> set[str]:
     """List the launches that stand on either side."""
-    sides = [arm(text, trials) for text in (options.a, options.b)]
+    sides = [arm(text, trials) for text in (a, b)]
     rows = level_rows(trials)
     picked = [any(side.select(levels) for side in sides) for levels in rows]
     return set(trials["block_id"][picked].astype(str))
@@ -216,7 +221,7 @@ def _noise(recording: Recording, options: CompareOptions) -> NoiseReport:
     chosen = trials[[side.select(levels) for levels in level_rows(trials)]]
     floors = noise_floor(chosen, recording.requests, options.metric, options.a)
     told = [floor for floor in floors if floor.launch.df > 0]
-    stored = remember(options.results, recording.path.name, told) if told else None
+    stored = _stored(recording, told) if told and options.store else None
     prior = CLOCKS.with_floor(launch_floor(told))
     return NoiseReport(
         recording=str(recording.path),
@@ -228,6 +233,12 @@ def _noise(recording: Recording, options: CompareOptions) -> NoiseReport:
         stored=None if stored is None else str(stored),
         exit_status=0 if told else EXIT_INCONCLUSIVE,
     )
+
+
+def _stored(recording: Recording, floors: Sequence[NoiseFloor]) -> Path:
+    """Keep floors in the results folder, and in the recording, with which they travel."""
+    remember(recording.path, recording.path.name, floors)
+    return remember(recording.path.parent, recording.path.name, floors)
 
 
 def _status(failed: Answer | None) -> int:

@@ -135,7 +135,22 @@ def load_spec(
         request_timeout_s=workload.request_timeout_s,
         salt=salt,
         seed=seed,
+        keep_text_of=shown_prompts(prompts),
     )
+
+
+def shown_prompts(prompts: config.PromptSet) -> tuple[str, ...]:
+    """Choose the prompts whose replies are kept: the same on every arm, of different categories."""
+    by_category: dict[str, str] = {}
+    for prompt in sorted(prompts.prompts, key=lambda one: one.prompt_id):
+        by_category.setdefault(prompt.category, prompt.prompt_id)
+    first = sorted(by_category.values())
+    rest = sorted({one.prompt_id for one in prompts.prompts} - set(first))
+    return tuple([*first, *rest][:KEPT_TEXTS])
+
+
+KEPT_TEXTS = 3
+"""Prompts of a trial whose replies are kept whole, for a reader to see."""
 
 
 def prompts_of(bench: Bench, workload: WorkloadOptions) -> config.PromptSet:

@@ -8,9 +8,13 @@ import pytest
 
 from specbench.errors import ConfoundError, InputError, RecordingError
 from specbench.model.load import LoadSpec, RequestRecord
+from specbench.report.inputs import gather
+from specbench.report.judged import judged
+from specbench.report.noise_floors import FILE, remember
+from specbench.workflows import api
 from specbench.workflows.compare import Compared, CompareOptions, NoiseReport, compare_arms
-from specbench.workflows.noise_history import FILE, remember
 from specbench.workflows.prepare import RunOptions
+from specbench.workflows.recording_open import open_recording
 from specbench.workflows.run import run_matrix
 from tests.workflows.fakes import MATRIX, FakeLab
 
@@ -60,15 +64,46 @@ def test_the_newest_recording_is_compared_in_its_matched_cells(tmp_path: Path) -
     assert answer.exit_status == 0
 
 
-def test_the_same_arm_twice_reports_and_stores_the_noise(tmp_path: Path) -> None:
+def test_the_same_arm_twice_reports_the_noise_and_changes_no_verdict(tmp_path: Path) -> None:
     results = measure(tmp_path)
 
     report = compare_arms(CompareOptions(a="ar", b="ar", results=results))
+
+    assert isinstance(report, NoiseReport)
+    assert (report.exit_status, report.stored) == (0, None)
+    assert not list(results.rglob(FILE))
+
+
+def test_what_is_stored_is_the_same_for_cli_python_and_report(tmp_path: Path) -> None:
+    results = measure(tmp_path)
+    report = compare_arms(CompareOptions(a="ar", b="ar", results=results))
+    assert isinstance(report, NoiseReport)
+    remember(results, "an earlier recording", report.floors)
+    recording = open_recording(results)
+
+    told = compared(CompareOptions(a="ar", b="dflash", results=results)).comparison
+    python = api.compare(recording, "ar", "dflash")
+    page = judged(gather(recording), "ar", "dflash")
+
+    assert page is not None
+    assert "stored from an earlier recording" in told.launch_noise
+    assert told.launch_noise == python.launch_noise == page.launch_noise
+    assert told.pooled == python.pooled == page.pooled
+    verdicts = [cell.verdict for cell in told.cells]
+    assert verdicts == [c.verdict for c in python.cells] == [c.verdict for c in page.cells]
+
+
+def test_noise_is_stored_when_asked_and_travels_with_its_recording(tmp_path: Path) -> None:
+    results = measure(tmp_path)
+    root = open_recording(results).path
+
+    report = compare_arms(CompareOptions(a="ar", b="ar", results=results, store=True))
     after = compared(CompareOptions(a="ar", b="dflash", results=results))
 
     assert isinstance(report, NoiseReport)
     assert report.floors[0].launch.df == 2
     assert (report.exit_status, report.stored) == (0, str(results / FILE))
+    assert (root / FILE).read_bytes() == (results / FILE).read_bytes()
     assert "default" in after.comparison.launch_noise
 
 

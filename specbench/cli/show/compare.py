@@ -1,233 +1,143 @@
-"""A comparison or a noise floor as text, or as one JSON document."""
+"""A comparison or a noise floor on the terminal, as CSV, Markdown or one JSON document."""
 
-import math
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import typer
 
-from specbench.analysis.comparison import (
-    ArmSummary,
-    CellComparison,
-    Comparison,
-    Estimate,
-    Pooled,
-)
-from specbench.analysis.confounds import Difference
-from specbench.analysis.pareto import Choice
-from specbench.stats.components import Part
+from specbench.analysis.comparison import CellComparison, Comparison
+from specbench.cli.show.compare_details import cell_lines, compared_lines, noise_lines
+from specbench.cli.show.compare_text import Screen, levels_text, screen, text_of
+from specbench.errors import InputError
+from specbench.expressions.expression import parse
+from specbench.report.comparison.answer import answer_of, in_reading_order, levels_of
+from specbench.report.comparison.formats import csv_of, markdown_of
+from specbench.report.statements import count
 from specbench.workflows.compare import Compared, NoiseReport
 
-LONGEST = 60
-"""Characters of a value; longer ones (lists of graph sizes) are cut, JSON has them whole."""
+MOST_OPEN = 8
+"""Undecided cells of a gate that are named one by one."""
 
-DIFFER = 0.05
-"""P of equal effects at all levels of a factor, below which each level is told."""
+PICTURES = (".svg", ".png", ".pdf")
 
 
-def show(answer: Compared | NoiseReport, *, as_json: bool) -> int:
-    """Print an answer on standard output; return its exit status."""
-    if as_json:
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """How an answer is shown: one of the formats, or text with what was asked beside it."""
+
+    json: bool = False
+    csv: bool = False
+    markdown: bool = False
+    details: bool = False
+    why: str | None = None
+
+
+def show(answer: Compared | NoiseReport, how: Shown) -> int:
+    """Print an answer on standard output; return its exit status.
+
+    Raises InputError where `why` names no cell.
+    """
+    if how.json:
         typer.echo(msgspec.json.format(msgspec.json.encode(answer), indent=1).decode())
         return answer.exit_status
-    lines = _noise_lines(answer) if isinstance(answer, NoiseReport) else compared_lines(answer)
-    for line in lines:
-        typer.echo(line)
+    if isinstance(answer, NoiseReport):
+        _echo(noise_lines(answer))
+    elif how.csv:
+        typer.echo(csv_of(answer_of(answer.comparison)), nl=False)
+    elif how.markdown:
+        typer.echo(markdown_of(answer_of(answer.comparison)), nl=False)
+    else:
+        _echo(lines_of(answer, how, screen()))
     return answer.exit_status
 
 
-def compared_lines(answer: Compared) -> Iterator[str]:
-    """Yield the lines of a comparison: the answer, cells, why, where, the flags."""
+def draw(answer: Compared | NoiseReport, path: Path) -> None:
+    """Write the picture of a comparison; the end of its name says in which format.
+
+    Raises InputError where it cannot: another ending, a folder that takes no file, a noise floor.
+    """
+    if isinstance(answer, NoiseReport):
+        raise InputError("an arm against itself has no picture", hint="leave -o out")
+    if path.suffix not in PICTURES:
+        raise InputError(
+            f"no picture format {path.suffix or path.name!r}", where="--output",
+            hint=f"end the name with {', '.join(PICTURES)}",
+        )  # fmt: skip
+    from specbench.report import plots, theme
+
+    with theme.using("light"):
+        figure = theme.figure_of(plots.comparison(answer.comparison))
+        try:
+            figure.savefig(path, dpi=150)
+        except OSError as error:
+            raise InputError(
+                f"cannot write the picture: {error.strerror or error}", where=str(path)
+            ) from error
+
+
+def lines_of(answer: Compared, how: Shown, on: Screen) -> Iterator[str]:
+    """Yield the text of a comparison: the answer, or all details, or the cells asked for."""
     c = answer.comparison
-    yield f"{c.b.name} against {c.a.name}, {c.metric}: {_words(c.verdict)}"
-    yield from _answer_lines(c)
-    for arm in (c.a, c.b):
-        yield _arm_line(arm)
-    for cell in c.cells:
-        yield from _cell_lines(cell)
-    for turn in c.crossovers:
-        within = ""
-        if turn.at is not None and turn.low is not None and turn.high is not None:
-            within = f" (95 %: {turn.low:.3g} to {turn.high:.3g})"
-        yield f"crossover{_variant({**turn.levels, **turn.own_b})}: {turn.reading}{within}"
-    yield from _ranking_lines(c.ranking)
-    yield from _difference_lines(c)
-    for text in c.unmatched:
-        yield f"not compared - {text}"
-    for text in (*c.caveats, f"launch noise - {c.launch_noise}"):
-        yield f"note: {text}"
-    if answer.fail_if is not None:
-        told = {"yes": "met: this is a regression", "no": "not met", "unknown": "cannot be decided"}
-        yield f"--fail-if {answer.fail_if!r}: {told[str(answer.failed)]}"
-
-
-def _answer_lines(c: Comparison) -> Iterator[str]:
-    """Say the whole answer in one sentence, how much cells differ, and where they do."""
-    if c.verdict_this_workload != c.verdict:
-        yield f"  this workload alone: {_words(c.verdict_this_workload)}"
-    if len(c.cells) > 1:
-        yield f"  {_sentence(c.pooled)}"
-        counts = Counter(_words(str(cell.verdict)) for cell in c.cells)
-        yield "  cells: " + ", ".join(f"{n} {verdict}" for verdict, n in counts.items())
-    for part in c.by:
-        if (part.differs_p or 1.0) < DIFFER or part.verdict != c.pooled.verdict:
-            yield f"  {part.scope}: {_words(part.verdict)}, {_both(part)}"
-
-
-def _sentence(pooled: Pooled) -> str:
-    cells = f"{pooled.cells} matched cells"
-    left = f" ({pooled.withheld} more in doubt)" if pooled.withheld else ""
-    text = f"over {cells}{left}: {_both(pooled)}; {pooled.why}"
-    if pooled.such_cells is not None and pooled.tau_pct is not None:
-        text += (
-            f"; cells differ by {pooled.tau_pct:.1f} %, such cells"
-            f" {_range(pooled.such_cells.low, pooled.such_cells.high)}"
-        )
-    return text
-
-
-def _both(told: Pooled | CellComparison) -> str:
-    """Give the figure for this workload and for such workloads, once where they are one."""
-    if told.such_workloads is None or told.such_workloads == told.this_workload:
-        return f"this and such workloads {_estimate(told.this_workload)}"
-    return (
-        f"such workloads {_estimate(told.such_workloads)},"
-        f" this workload {_estimate(told.this_workload)}"
-    )
-
-
-def _arm_line(arm: ArmSummary) -> str:
-    used = arm.acceptance.utilisation if arm.acceptance else None
-    budget = "" if used is None else f", {used:.1%} of proposed nodes accepted"
-    launches = "1 launch" if arm.launches == 1 else f"{arm.launches} launches"
-    counts = f"{launches}, {arm.trials} trial{'' if arm.trials == 1 else 's'}"
-    return f"  {arm.name}: {counts}, lossless: {arm.lossless}{budget}"
-
-
-def _cell_lines(cell: CellComparison) -> Iterator[str]:
-    own = "; ".join(filter(None, (_levels(cell.own_a), _levels(cell.own_b))))
-    yield f"{_levels(cell.levels) or 'all trials'}  [{own}]"
-    yield f"  {_words(cell.verdict)}: {cell.why}"
-    yield f"  {_both(cell)}"
-    yield f"  {_figures(cell)}"
-    median = cell.median_prompt
-    if median is not None and math.isfinite(median.ratio):
-        yield f"  median prompt x{median.ratio:.3f} {_range(median.low, median.high)}"
-    if cell.decomposition is not None:
-        yield f"  why: {cell.decomposition.reading}"
-        yield (
-            f"  bound from acceptance and step time x{cell.decomposition.bound:.3f},"
-            f" observed x{cell.decomposition.speedup.ratio:.3f}"
-        )
-    if cell.advice:
-        yield f"  {cell.advice}"
-    for flag in cell.doubts[1:]:
-        yield f"  also withheld for - {flag}"
-    if cell.flags:
-        yield f"  flags: {', '.join(cell.flags)}"
-
-
-def _figures(cell: CellComparison) -> str:
-    """Give both arms' figures with n: launches, trials, requests."""
-    text = f"{cell.value_a:.4g} -> {cell.value_b:.4g}"
-    if cell.rate_a and cell.rate_b and cell.in_flight_a and cell.in_flight_b:
-        text += (
-            f"; steady window {cell.rate_a:.4g} -> {cell.rate_b:.4g} tokens/s a slot,"
-            f" {cell.in_flight_a:.3g} -> {cell.in_flight_b:.3g} in flight"
-        )
-    counts = [
-        f"{launches}x{trials / launches:g} ({requests} requests)"
-        for launches, trials, requests in zip(
-            cell.launches, cell.trials, cell.requests, strict=True
-        )
-    ]
-    shown = counts[0] if counts[0] == counts[1] else f"{counts[0]} and {counts[1]}"
-    return f"{text}; n {shown} an arm, {cell.prompts} prompts"
-
-
-def _ranking_lines(ranking: Iterable[Choice]) -> Iterator[str]:
-    rows = list(ranking)
-    loads = list(dict.fromkeys(_levels(choice.load) for choice in rows))
-    for load in loads:
-        first = next(choice for choice in rows if _levels(choice.load) == load)
-        if not first.ranked:
-            continue
-        if first.p_best is None:
-            yield f"best at {load or 'this load'}: not decided"
-            continue
-        front = ", on the Pareto front" if first.on_front else ""
-        energy = "" if first.joule_token is None else f", {first.joule_token:.3g} J/token"
-        yield (
-            f"best at {load or 'this load'}: {_levels(first.configuration)}"
-            f" (probability {first.p_best:.2f}, lossless: {first.lossless}{front}{energy})"
-        )
-
-
-def _difference_lines(c: Comparison) -> Iterator[str]:
-    titles: tuple[tuple[str, tuple[Difference, ...]], ...] = (
-        ("forced by the algorithm", c.coupled),
-        ("ALLOWED by you", c.allowed),
-        ("recorded on one side only, cannot be ruled out", c.unrecorded),
-    )
-    for title, found in titles:
-        told = [f"{d.column} ({_cut(d.a)} / {_cut(d.b)})" for d in found]
-        if told:
-            yield f"{title}: " + ", ".join(told)
-
-
-def _noise_lines(answer: NoiseReport) -> Iterator[str]:
-    yield f"{answer.arm} against itself, {answer.metric}: the noise of each host"
-    for floor in answer.floors:
-        yield f"  {floor.host}: between launches {_part(floor.launch)},"
-        yield f"    between trials of a launch {_part(floor.trial)},"
-        yield f"    between requests {_part(floor.request)}, between prompts {_part(floor.prompt)}"
-        yield f"    from {floor.launches} launches and {floor.trials} trials of {floor.cells} cells"
-        if floor.resolvable_pct is not None:
-            yield f"    this many launches an arm show a difference of {floor.resolvable_pct:.1f} %"
-    if answer.stored is None:
-        yield "no cell was launched twice: nothing is known of restarts"
-        yield "  set replicates: {launches: 3} in the matrix and run it again"
+    if how.why is not None:
+        for number, cell in cells_of(c, how.why):
+            yield f"#{number} {c.b.name} over {c.a.name}"
+            yield from cell_lines(cell)
         return
-    yield f"launch noise taken for granted from now on: {answer.launch_noise_pct:.2f} %"
-    yield f"  {answer.source}"
-    yield f"stored in {answer.stored}"
+    if how.details:
+        yield from compared_lines(answer)
+        yield from gate_lines(answer)
+        return
+    yield from text_of(answer_of(c), on)
+    yield from gate_lines(answer)
 
 
-def _part(part: Part) -> str:
-    if part.pct is None:
-        return "not replicated"
-    known = part.low_pct is not None and part.high_pct is not None
-    within = f" [{part.low_pct:.2f}, {part.high_pct:.2f}]" if known else ""
-    return f"{part.pct:.2f} %{within} ({part.df} df)"
+def gate_lines(answer: Compared) -> Iterator[str]:
+    """Say what became of --fail-if; where it is open, in which cells, why, and what decides it."""
+    if answer.fail_if is None:
+        return
+    told = {"yes": "met: this is a regression", "no": "not met", "unknown": "cannot be decided"}
+    yield f"--fail-if {answer.fail_if!r}: {told[str(answer.failed)]}"
+    shown = answer_of(answer.comparison)
+    for one in answer.undecided[:MOST_OPEN]:
+        needed = "more launches would not decide it"
+        if one.launches is not None:
+            needed = f"about {one.launches} launches an arm would"
+        levels = levels_text(shown.rows[one.number - 1], shown.varying)
+        yield f"  #{one.number} {levels}: {one.reason}; {needed}"
+    if len(answer.undecided) > MOST_OPEN:
+        more = count(len(answer.undecided) - MOST_OPEN, "more cell")
+        yield f"  and {more} (--json has all)"
+    counts = [one.launches for one in answer.undecided if one.launches is not None]
+    if counts:
+        yield (
+            f"  {max(counts)} launches an arm would likely decide {len(counts)} of"
+            f" {len(answer.undecided)}: replicates: {{launches: {max(counts)}}}"
+        )
 
 
-def _estimate(estimate: Estimate) -> str:
-    text = f"x{estimate.ratio:.3f} {_range(estimate.low, estimate.high)}"
-    if math.isfinite(estimate.detectable_pct):
-        text += f", detectable {estimate.detectable_pct:.1f} %"
-    return text
+def cells_of(c: Comparison, asked: str) -> list[tuple[int, CellComparison]]:
+    """Give the cells that `asked` names: the number of a row, or an expression over levels.
+
+    Raises InputError where there is none.
+    """
+    numbered = list(enumerate(in_reading_order(c).cells, 1))
+    text = asked.removeprefix("#")
+    if text.isdigit():
+        found = [one for one in numbered if one[0] == int(text)]
+    else:
+        holds: Callable[[dict[str, Any]], bool] = parse(asked).holds
+        found = [one for one in numbered if holds({**levels_of(one[1]), **one[1].own_b})]
+    if not found:
+        raise InputError(
+            f"no cell {asked!r} in this comparison",
+            hint=f'give the number of a row, 1 to {len(c.cells)}, or levels: "temperature == 0"',
+        )
+    return found
 
 
-def _range(low: float, high: float) -> str:
-    return f"[{low:.3f}, {high:.3f}]"
-
-
-def _levels(levels: Mapping[str, Any]) -> str:
-    return " ".join(f"{name}={value}" for name, value in levels.items() if value is not None)
-
-
-def _variant(levels: Mapping[str, Any]) -> str:
-    text = _levels(levels)
-    return f" at {text}" if text else ""
-
-
-def _words(outcome: str) -> str:
-    return {"no_difference": "no difference", "mixed": "it depends on the cell"}.get(
-        outcome, outcome
-    )
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
+def _echo(lines: Iterable[str]) -> None:
+    for line in lines:
+        typer.echo(line)

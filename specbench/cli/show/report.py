@@ -20,6 +20,7 @@ def show(files: "ReportFiles", *, as_json: bool) -> None:
             typer.echo(f"  {statement.kind}: {statement.text}")
     typer.echo(f"report: {files.html}")
     typer.echo(f"        {files.markdown}")
+    typer.echo(f"        {files.short}  (for a pull request)")
 
 
 def _document(files: "ReportFiles") -> dict[str, object]:
@@ -27,6 +28,7 @@ def _document(files: "ReportFiles") -> dict[str, object]:
         "schema": 1,
         "html": str(files.html),
         "markdown": str(files.markdown),
+        "short": str(files.short),
         "plots": [str(path) for path in files.plots],
         "recordings": [
             {

@@ -109,7 +109,8 @@ class RequestSource:
             ids=load.keep_text,
         )
         request = self._endpoint.request(self._backend.request(ask).body, rid)
-        return PreparedRequest(record, request, self._backend, load.target.api, load.keep_text)
+        keep = load.keep_text or (not warm and prompt.prompt_id in load.keep_text_of)
+        return PreparedRequest(record, request, self._backend, load.target.api, keep)
 
 
 def _ordered(load: LoadSpec) -> Iterator[tuple[int, Prompt]]:

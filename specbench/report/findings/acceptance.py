@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from specbench.report import cells
 from specbench.report.cells import cell_rows
+from specbench.report.findings.acceptance_slices import facts, inactive, slices
 from specbench.report.findings.speed import MAX_SENTENCES
 from specbench.report.inputs import Evidence
 from specbench.report.numbers import between, percent, show
@@ -58,11 +60,26 @@ def section(evidence: Evidence) -> Section:
         title="What is accepted",
         intro="accept_len is the number of tokens emitted a verify step, the bonus token"
         " included: plain decoding is 1.",
-        statements=(*statements, *_first_position(evidence)),
-        tables=(table,) if lines else (),
+        statements=(
+            *inactive(evidence),
+            *statements,
+            *_first_position(evidence),
+            *(facts(evidence) if lines else ()),
+        ),
+        tables=(table, *slices(evidence)) if lines else (),
         plots=("accept_len", "acceptance_by_position", "acceptance_histogram"),
         lead=True,
+        short=_short(lines),
     )
+
+
+def _short(lines: list[tuple[Any, ...]]) -> str:
+    """Name the cells that accept least and most."""
+    if not lines:
+        return ""
+    ranked = sorted(lines, key=lambda line: float(str(line[1]).replace(",", "")))
+    least, most = ranked[0], ranked[-1]
+    return f"accept_len goes from {least[1]} ({least[0]}) to {most[1]} ({most[0]})."
 
 
 def _first_position(evidence: Evidence) -> list[Statement]:

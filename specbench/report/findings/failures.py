@@ -20,7 +20,7 @@ class InvalidCell:
 
 
 def section(evidence: Evidence) -> Section:
-    """Tell what failed, with the diagnosis, the log's last lines and what to do."""
+    """Tell what failed, with the diagnosis, the log's last lines and what to do; else nothing."""
     statements = [
         *(
             Statement(
@@ -44,8 +44,6 @@ def section(evidence: Evidence) -> Section:
             for cell in invalid_cells(evidence)
         ),
     ]
-    if not statements:
-        statements = [Statement(kind="fact", text="No launch, no trial and no request failed.")]
     return Section(anchor="failures", title="What failed", statements=tuple(statements))
 
 

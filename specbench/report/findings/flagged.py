@@ -36,9 +36,9 @@ def raised(evidence: Evidence) -> Section:
             )
         )
     statements += list(_notices(evidence))
-    if not statements:
-        statements = [Statement(kind="fact", text="No flag was raised on any trial.")]
-    return Section(anchor="flags", title="Flags raised", statements=tuple(statements))
+    told = [f"`{name}`" for name in names]
+    short = f"{listed(told)}: what each means, and what to do." if told else ""
+    return Section(anchor="flags", title="Flags raised", statements=tuple(statements), short=short)
 
 
 def _withheld(evidence: Evidence, name: str, rows: list[str]) -> tuple[str, ...]:
@@ -94,6 +94,9 @@ def not_tested(evidence: Evidence, items: list[Item]) -> Section:
         anchor="not-tested",
         title="What was not tested",
         statements=tuple({one.text: one for one in statements}.values()),
+        short=f"{count(len(statements), 'gap')} that no reader should take for agreement."
+        if statements
+        else "",
     )
 
 
@@ -115,14 +118,19 @@ def words() -> Section:
         rows=tuple(TERMS.items()),
         caption="Words of this page; columns are explained in the reference of the trials table",
     )
-    return Section(anchor="words", title="Words", tables=(table,))
+    return Section(
+        anchor="words", title="Words", tables=(table,),
+        short=f"{len(TERMS)} words of verdicts, explained.",
+    )  # fmt: skip
 
 
 def checklist(items: list[Item]) -> Section:
-    """Show the reviewer's checklist as a table, what was found first."""
+    """Show of the reviewer's checklist what was found or could not be told; the rest is a line."""
     rank = {"found": 0, "cannot tell": 1, "excluded": 2}
     ordered = sorted(items, key=lambda item: rank[item.answer.state])
     found = [item for item in items if item.answer.state == "found"]
+    open_ = [item for item in ordered if item.answer.state != "excluded"]
+    ruled_out = [item.pitfall.id for item in ordered if item.answer.state == "excluded"]
     statements = [
         Statement(
             kind="flag",
@@ -135,16 +143,18 @@ def checklist(items: list[Item]) -> Section:
         heads=("id", "known mistake", "state", "how it was looked at"),
         rows=tuple(
             (item.pitfall.id, item.pitfall.mistake, item.answer.state, item.answer.how)
-            for item in ordered
+            for item in open_
         ),
-        caption="Ways to be wrong about speculative decoding, and what was seen of each here",
-        keys=tuple(f"pitfall-{item.pitfall.id}" for item in ordered),
+        caption="Ways to be wrong about speculative decoding that were found here, or could not be"
+        " judged",
+        keys=tuple(f"pitfall-{item.pitfall.id}" for item in open_),
     )
     return Section(
         anchor="checklist",
         title="Reviewer's checklist",
-        intro=f"{len(items)} known mistakes were looked for: {count(len(found), 'was', 'were')}"
-        f" found, {sum(i.answer.state == 'cannot tell' for i in items)} could not be judged.",
+        short=f"{len(items)} known mistakes were looked for: {count(len(found), 'was', 'were')}"
+        f" found, {len(open_) - len(found)} could not be judged, {len(ruled_out)} were ruled out.",
+        intro=f"Ruled out: {listed(ruled_out, most=60)}." if ruled_out else "",
         statements=tuple(statements),
-        tables=(table,),
+        tables=(table,) if open_ else (),
     )

@@ -1,5 +1,6 @@
 """What the verdicts say about losslessness: claims in their resolution, or what is missing."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -7,6 +8,7 @@ from specbench.model.verdict import Claim, RecordedVerdict
 from specbench.report.cells import plain
 from specbench.report.findings import violations
 from specbench.report.findings.violations import server_of
+from specbench.report.greedy import greedy_answers
 from specbench.report.inputs import Evidence
 from specbench.report.numbers import show
 from specbench.report.statements import Kind, Section, Statement, Table, count, listed
@@ -42,6 +44,7 @@ def section(evidence: Evidence) -> Section:
                 " `specbench verify` tests it.",
             )
         )
+    statements += list(_greedy(evidence))
     table = Table(
         heads=("server", "claim", "verdict", "temperature", "concurrency", "tokens",
                "effects (the deciding one first)", "p", "method", "note"),
@@ -54,7 +57,35 @@ def section(evidence: Evidence) -> Section:
         statements=tuple(statements),
         tables=(table,) if rows else (),
         plots=("lossless",) if rows else (),
+        short=_short(evidence),
     )
+
+
+def _short(evidence: Evidence) -> str:
+    """Count the verdicts, or the greedy answers where no verdict was asked for."""
+    counts = Counter(WORDS.get(one.verdict, one.verdict) for one in evidence.verdicts)
+    if counts:
+        told = listed([f"{number} {word}" for word, number in counts.items()])
+        return f"{count(len(evidence.verdicts), 'verdict')}: {told}."
+    equal = [one for one in greedy_answers(evidence) if one.equal == one.answers]
+    if equal:
+        answers = sum(one.answers for one in equal)
+        return f"No verdict; {answers:,} greedy answers are the control's, byte for byte."
+    return "No verdict was asked for."
+
+
+def _greedy(evidence: Evidence) -> Iterator[Statement]:
+    """Say of each arm how many greedy answers have the bytes of the control's."""
+    for one in greedy_answers(evidence):
+        same = one.equal == one.answers
+        rest = "" if same else ": the others are near ties or a fault, which a verdict tells"
+        yield Statement(
+            kind="fact" if same else "flag",
+            text=f"{one.arm}: {one.equal:,} of {one.answers:,} greedy answers have the bytes of an"
+            f" answer of `{evidence.control}` to the same prompt"
+            f" (n = {count(one.prompts, 'prompt')}){rest}.",
+            rows=one.unequal or one.cells,
+        )
 
 
 def _rows(document: RecordedVerdict) -> tuple[str, ...]:

@@ -35,6 +35,7 @@ def section(evidence: Evidence) -> Section:
                 details=tuple((manifest.matrix or "not recorded").splitlines()),
             ),
         ),
+        short=f"`{commands[0]}` measures it again; `{commands[1]}` writes this report.",
         tables=(_versions(evidence), *_servers(evidence)),
         plots=("load_phases", "gpu"),
     )

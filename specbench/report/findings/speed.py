@@ -29,6 +29,7 @@ WHOLE_RUN = "C9"
 def section(evidence: Evidence, pairs: list[SpeedUp], items: list[Item]) -> Section:
     """Say which arms are faster than their control, by how much, and up to which load."""
     statements = [*_ratios(evidence, pairs, items), *_crossovers(evidence, pairs, items)]
+    compared = any(pair.ratio is not None for pair in pairs)
     return Section(
         anchor="speed",
         title="Is it faster?",
@@ -37,9 +38,25 @@ def section(evidence: Evidence, pairs: list[SpeedUp], items: list[Item]) -> Sect
         " and holds in all cells of the comparison together.",
         statements=tuple(statements),
         tables=(_table(pairs),) if pairs else (),
-        plots=("speedup", "per_user", "pareto"),
-        lead=True,
+        plots=(*(("overview",) if compared else ()), "per_user", "pareto"),
+        short=_short(evidence, pairs),
     )
+
+
+def _short(evidence: Evidence, pairs: list[SpeedUp]) -> str:
+    """Count the cells by what is said of them."""
+    if not pairs:
+        return "No speculative cell was measured."
+    sound = [pair for pair in pairs if not pair.lossy]
+    counts = {
+        f"faster than `{evidence.control}`": [p for p in sound if p.verdict == "faster"],
+        "slower": [p for p in sound if p.verdict == "slower"],
+        "as fast within 2 %": [p for p in sound if p.verdict == "no_difference"],
+        "not decided": [p for p in sound if p.verdict == "inconclusive"],
+        "not lossless": [p for p in pairs if p.lossy],
+    }
+    told = [f"{len(mine)} {words}" for words, mine in counts.items() if mine]
+    return f"Of {count(len(pairs), 'cell')}: {listed(told)}."
 
 
 def flags_on(evidence: Evidence, pairs: list[SpeedUp], items: list[Item]) -> str:
@@ -244,8 +261,21 @@ def decomposition(evidence: Evidence, pairs: list[SpeedUp], items: list[Item]) -
         intro="At equal concurrency, tok_s is about accept_len divided by the time of a step."
         " What is left over is queueing, prefill and the ends of the run.",
         statements=tuple(statements),
-        plots=("decomposition",) if statements else (),
+        plots=("decomposition",) if told else (),
         lead=True,
+        short=_made_of(told),
+    )
+
+
+def _made_of(told: list[SpeedUp]) -> str:
+    """Give the ranges of what speed-ups are made of."""
+    if not told:
+        return ""
+    accept = [pair.accept_ratio or 1 for pair in told]
+    step = [pair.step_ratio or 1 for pair in told]
+    return (
+        f"accept_len is {times(min(accept))} to {times(max(accept))} of the control's, a step takes"
+        f" {times(min(step))} to {times(max(step))} as long; the quotient is the speed-up."
     )
 
 
@@ -288,8 +318,19 @@ def capacity(evidence: Evidence) -> Section:
     )  # fmt: skip
     return Section(
         anchor="capacity", title="Capacity and latency", statements=tuple(told),
-        tables=(table,) if peaks else (), plots=("latency",),
+        tables=(table,) if peaks else (), plots=("latency",), short=_highest(peaks, lossy),
     )  # fmt: skip
+
+
+def _highest(peaks: list["_Peak"], lossy: frozenset[str]) -> str:
+    """Name the highest mean throughput of all curves."""
+    if not peaks:
+        return ""
+    best = max(peaks, key=lambda peak: peak.best["tok_s"])
+    at = cells.show_level(best.best["concurrency"])
+    return (
+        f"Highest mean throughput: {best.speed(lossy, ' tok/s')} ({best.label}, concurrency {at})."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ from specbench.report.plots.acceptance import (
     acceptance_by_position,
     acceptance_histogram,
 )
+from specbench.report.plots.comparison import comparison
 from specbench.report.plots.latency import latency
 from specbench.report.plots.lossless import lossless
 from specbench.report.plots.machine import gpu, load_phases
@@ -21,6 +22,7 @@ __all__ = [
     "accept_len",
     "acceptance_by_position",
     "acceptance_histogram",
+    "comparison",
     "decomposition",
     "gpu",
     "history",

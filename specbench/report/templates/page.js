@@ -61,6 +61,14 @@
     sortable(table);
     if (table.tBodies[0].rows.length > 6) filterable(table, box, `filter-${index}`);
   });
+  const reveal = () => {
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (!target) return;
+    for (let one = target.closest("details"); one; one = one.parentElement.closest("details")) one.open = true;
+    target.scrollIntoView();
+  };
+  window.addEventListener("hashchange", reveal);
+  if (location.hash) reveal();
   const opened = [];
   window.addEventListener("beforeprint", () => {
     document.querySelectorAll("details:not([open])").forEach((one) => { one.open = true; opened.push(one); });

@@ -1,5 +1,6 @@
 from specbench.analysis.compare import compare
-from specbench.cli.show.compare import compared_lines
+from specbench.cli.show.compare import Shown, lines_of
+from specbench.cli.show.compare_text import Screen
 from specbench.workflows.compare import Compared
 from tests.analysis.frames import Side, recording
 
@@ -7,11 +8,13 @@ from tests.analysis.frames import Side, recording
 def lines(*sides: Side, allow: tuple[str, ...] = ()) -> str:
     comparison = compare(*recording(*sides), sides[0].algorithm, sides[1].algorithm, allow=allow)
     return "\n".join(
-        compared_lines(
+        lines_of(
             Compared(
                 recording="r", baseline=None, comparison=comparison, fail_if="speedup < 1",
                 failed="no", exit_status=0,
-            )
+            ),
+            Shown(details=True),
+            Screen(),
         )
     )  # fmt: skip
 

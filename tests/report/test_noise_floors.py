@@ -4,8 +4,8 @@ import pytest
 
 from specbench.analysis.noise_floor import NoiseFloor
 from specbench.errors import RecordingError
+from specbench.report.noise_floors import FILE, recall, remember
 from specbench.stats.components import NOTHING, Part
-from specbench.workflows.noise_history import FILE, recall, remember
 
 
 def floor(host: str = "a", metric: str = "tok_s", pct: float = 1.0) -> NoiseFloor:

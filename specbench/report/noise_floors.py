@@ -1,4 +1,8 @@
-"""The memory of a results folder: how noisy its hosts are, from earlier A/A comparisons."""
+"""What verdicts rest on beside their own data: noise floors, stored when a user asks for it.
+
+A floor is kept in the results folder and in the recording that it was measured on, so that it goes
+where the recording goes. Every comparison of a recording reads the same floors, whoever asks.
+"""
 
 import json
 import os
@@ -7,10 +11,11 @@ from pathlib import Path
 
 import msgspec
 
-from specbench.analysis.noise_floor import NoiseFloor
+from specbench.analysis.noise_floor import NoiseFloor, launch_floor
 from specbench.errors import RecordingError
 from specbench.model.json_text import NOT_JSON, why_not
 from specbench.stats.components import NOTHING, Part
+from specbench.stats.launches import LaunchFloor
 
 FILE = "noise-floor.json"
 
@@ -55,6 +60,28 @@ class _History1(msgspec.Struct, frozen=True, kw_only=True):
     floors: tuple[_Remembered1, ...] = ()
 
 
+def floor_of(
+    recording: Path, *, hosts: Iterable[str], metric: str, blocks: Collection[str]
+) -> LaunchFloor | None:
+    """Pool what is stored of these hosts' launch noise for a comparison of `blocks`.
+
+    The source names the recordings that it is from; None where nothing is stored.
+
+    Raises:
+        RecordingError: a file of floors is damaged.
+    """
+    found = _for_launches(
+        [*_read(recording.parent / FILE).floors, *_read(recording / FILE).floors],
+        set(hosts), metric, recording.name, set(blocks),
+    )  # fmt: skip
+    distinct = {(one.recording, one.floor.host): one for one in found}
+    floor = launch_floor([one.floor for one in distinct.values()])
+    if floor is None:
+        return None
+    names = ", ".join(dict.fromkeys(one.recording for one in distinct.values()))
+    return msgspec.structs.replace(floor, source=f"{floor.source}, stored from {names}")
+
+
 def recall(
     results: Path, *, hosts: Iterable[str], metric: str, recording: str = "",
     blocks: Collection[str] = (),
@@ -67,16 +94,24 @@ def recall(
     Raises:
         RecordingError: the file is damaged.
     """
-    wanted, mine = set(hosts), set(blocks)
-    return tuple(
-        one.floor
-        for one in _read(results / FILE).floors
+    known = _read(results / FILE).floors
+    chosen = _for_launches(known, set(hosts), metric, recording, set(blocks))
+    return tuple(one.floor for one in chosen)
+
+
+def _for_launches(
+    known: Iterable[Remembered], hosts: set[str], metric: str, recording: str, blocks: set[str]
+) -> list[Remembered]:
+    """Keep the floors of some hosts that were not measured on these launches themselves."""
+    return [
+        one
+        for one in known
         if one.floor.metric == metric
-        and one.floor.host in wanted
+        and one.floor.host in hosts
         and not (
-            one.recording == recording and (mine & set(one.floor.blocks) or not one.floor.blocks)
+            one.recording == recording and (blocks & set(one.floor.blocks) or not one.floor.blocks)
         )
-    )
+    ]
 
 
 def remember(results: Path, recording: str, floors: Sequence[NoiseFloor]) -> Path:
@@ -122,7 +157,7 @@ def _read(path: Path) -> _History:
         raise RecordingError(
             f"the noise floors are damaged: {why_not(error)}",
             where=str(path),
-            hint="delete the file; `specbench compare ar ar` writes it again",
+            hint="delete the file; `specbench compare ar ar --store` writes it again",
         ) from error
 
 
