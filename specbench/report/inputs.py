@@ -17,7 +17,7 @@ from specbench.errors import RecordingError
 from specbench.model.json_text import NOT_JSON, why_not
 from specbench.model.load import RequestRecord
 from specbench.model.verdict import RecordedVerdict
-from specbench.recording import Recording
+from specbench.recording import Damage, Recording
 from specbench.recording.entries import BlockLost, Entry
 from specbench.recording.sealed import Manifest, SealedTrial
 
@@ -38,8 +38,8 @@ class Evidence:
     million requests have a hundred million of them. `histograms`: trial_id -> verify steps that
     accepted exactly k drafts, summed over the measured requests. `gpu`: block_id -> samples.
     `settings`: trial_id -> the sampling and workload that were sent. `launches`: block_id -> the
-    `argv` and `env` that a server was started with. Compared by identity, so
-    that what is computed from it can be kept.
+    `argv` and `env` that a server was started with. `damage`: files that are not
+    as they were written. Compared by identity, so that what is computed from it can be kept.
     """
 
     name: str
@@ -54,6 +54,7 @@ class Evidence:
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
     gpu: dict[str, pd.DataFrame] = field(default_factory=dict)
     launches: dict[str, dict[str, Any]] = field(default_factory=dict)
+    damage: list[Damage] = field(default_factory=list)
 
     @cached_property
     def matrix(self) -> dict[str, Any]:
@@ -111,6 +112,7 @@ def gather(recording: Recording) -> Evidence:
         },
         gpu=dict(_gpu_samples(recording)),
         launches=dict(_launches(recording)),
+        damage=recording.damage,
     )
 
 

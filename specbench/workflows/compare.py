@@ -45,7 +45,7 @@ class CompareOptions:
 
 
 class Compared(msgspec.Struct, frozen=True, kw_only=True, tag="comparison"):
-    """A comparison and what --fail-if made of it."""
+    """A comparison and what --fail-if made of it; `damage` names files that were left out."""
 
     recording: str
     baseline: str | None
@@ -53,10 +53,14 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True, tag="comparison"):
     fail_if: str | None
     failed: Answer | None
     exit_status: int
+    damage: tuple[str, ...] = ()
 
 
 class NoiseReport(msgspec.Struct, frozen=True, kw_only=True, tag="noise_floor"):
-    """An A/A comparison. `stored` is the file in which later comparisons find it."""
+    """An A/A comparison. `stored` is the file in which later comparisons find it.
+
+    `damage` names files that were left out.
+    """
 
     recording: str
     arm: str
@@ -66,6 +70,7 @@ class NoiseReport(msgspec.Struct, frozen=True, kw_only=True, tag="noise_floor"):
     source: str
     stored: str | None
     exit_status: int
+    damage: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,13 +92,15 @@ def compare_arms(options: CompareOptions) -> Compared | NoiseReport:
     asked = condition(options.fail_if) if options.fail_if is not None else None
     metric(options.metric)
     recording = open_recording(options.recording or options.results)
+    read = [recording]
     if options.baseline is None:
         if options.a == options.b:
             return _noise(recording, options)
         tables = read_tables(recording)
         a, b = arm(options.a, tables.trials), arm(options.b, tables.trials)
     else:
-        tables, a, b = _two(open_recording(options.baseline), recording, options)
+        read.insert(0, open_recording(options.baseline))
+        tables, a, b = _two(read[0], recording, options)
     comparison = compare(
         tables.trials,
         tables.requests,
@@ -113,6 +120,7 @@ def compare_arms(options: CompareOptions) -> Compared | NoiseReport:
         fail_if=options.fail_if,
         failed=failed,
         exit_status=_status(failed),
+        damage=_damage(*read),
     )
 
 
@@ -123,13 +131,21 @@ def read_tables(recording: Recording) -> Tables:
     facts = {sealed.trial.trial_id: _trial_facts(sealed) for sealed in recording.sealed}
     trials = recording.trials
     if trials.empty:
-        raise InputError("the recording holds no timed trial", where=str(recording.path))
+        raise _empty(recording)
     rows = [facts.get(str(trial_id), {}) for trial_id in trials["trial_id"]]
     known = pd.DataFrame(rows, index=trials.index)
     return Tables(
         trials=pd.concat([trials, known], axis=1),
         requests=recording.requests,
         blocks=recording.blocks,
+    )
+
+
+def _empty(recording: Recording) -> InputError:
+    return InputError(
+        "the recording holds no timed trial that can be used",
+        where=str(recording.path),
+        hint="; ".join(_damage(recording)) or None,
     )
 
 
@@ -211,7 +227,7 @@ def _used(options: CompareOptions, trials: "pd.DataFrame") -> set[str]:
 def _noise(recording: Recording, options: CompareOptions) -> NoiseReport:
     trials = recording.trials
     if trials.empty:
-        raise InputError("the recording holds no timed trial", where=str(recording.path))
+        raise _empty(recording)
     side = arm(options.a, trials)
     chosen = trials[[side.select(levels) for levels in level_rows(trials)]]
     floors = noise_floor(chosen, recording.requests, options.metric, options.a)
@@ -227,7 +243,12 @@ def _noise(recording: Recording, options: CompareOptions) -> NoiseReport:
         source=prior.source,
         stored=None if stored is None else str(stored),
         exit_status=0 if told else EXIT_INCONCLUSIVE,
+        damage=_damage(recording),
     )
+
+
+def _damage(*recordings: Recording) -> tuple[str, ...]:
+    return tuple(f"{each.path.name}/{one}" for each in recordings for one in each.damage)
 
 
 def _status(failed: Answer | None) -> int:

@@ -29,6 +29,8 @@ DIFFER = 0.05
 
 def show(answer: Compared | NoiseReport, *, as_json: bool) -> int:
     """Print an answer on standard output; return its exit status."""
+    for one in answer.damage:
+        typer.echo(f"damaged: {one}", err=True)
     if as_json:
         typer.echo(msgspec.json.format(msgspec.json.encode(answer), indent=1).decode())
         return answer.exit_status
