@@ -9,11 +9,11 @@ import msgspec
 from specbench.analysis.arms import Arm, arm, level_rows
 from specbench.analysis.compare import Blocks, compare
 from specbench.analysis.comparison import Comparison
-from specbench.analysis.gate import Answer, condition
+from specbench.analysis.gate import Answer, Condition, condition
 from specbench.analysis.metrics import metric
 from specbench.analysis.noise_floor import NoiseFloor, launch_floor, noise_floor
 from specbench.analysis.regression import regressed
-from specbench.errors import InputError
+from specbench.errors import InputError, SpecbenchError
 from specbench.expressions.expression import parse
 from specbench.recording import Recording
 from specbench.stats.launches import CLOCKS, LaunchFloor
@@ -93,13 +93,26 @@ def compare_arms(options: CompareOptions) -> Compared | NoiseReport:
     metric(options.metric)
     recording = open_recording(options.recording or options.results)
     read = [recording]
+    if options.baseline is not None:
+        read.insert(0, open_recording(options.baseline))
+    try:
+        return _answer(options, read, asked)
+    except SpecbenchError as error:
+        if damage := _damage(*read):  # what is refused may be refused for what is left out
+            error.hint = "\n  ".join([*([error.hint] if error.hint else []), *damage])
+        raise
+
+
+def _answer(
+    options: CompareOptions, read: list[Recording], asked: Condition | None
+) -> Compared | NoiseReport:
+    recording = read[-1]
     if options.baseline is None:
         if options.a == options.b:
             return _noise(recording, options)
         tables = read_tables(recording)
         a, b = arm(options.a, tables.trials), arm(options.b, tables.trials)
     else:
-        read.insert(0, open_recording(options.baseline))
         tables, a, b = _two(read[0], recording, options)
     comparison = compare(
         tables.trials,
