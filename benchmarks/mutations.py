@@ -6,8 +6,8 @@
 A recording of today is made of a kept one (nothing is started), one file of it is damaged, and the
 commands that read recordings are asked again: `status`, `compare`, `plan` (what `run` would
 measure), `verify`, the tables of the Python API and, for one mutation in ten, `report`. Each
-command is the command line's own `main` in a forked child of this process, which has everything
-imported.
+command is the command line's own `main`, called in this process; `report`, which starts processes,
+in a forked child.
 
 A traceback, a command that does not end, an undocumented exit status, and an answer that differs
 without naming the file and what can still be used are failures: exit status 1. The recording as it
@@ -16,6 +16,8 @@ counted apart and only tracebacks fail.
 """
 
 import argparse
+import contextlib
+import io
 import os
 import random
 import shutil
@@ -33,6 +35,7 @@ from specbench.recording import Recording
 
 EXITS = frozenset({0, 1, 2, 3, 4, 5})
 SECONDS = 120
+ENDLESS, CRASHED = 70, 71
 NAMED = ("can be used", "untouched", "restore it", "newer specbench")
 """What an answer that changed says beside the name of the file."""
 
@@ -62,37 +65,58 @@ def commands(work: Path, root: Path) -> dict[str, list[str]]:
 
 
 def ask(words: list[str], work: Path) -> Answer:
-    """Run a command in a forked child; its status is -signal where one ended it."""
+    """Run a command in this process as a person's shell would; `report` in a forked child."""
+    if words[0] == "report":
+        return _forked(words, work)
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = _be(words)
+    return Answer(code, out.getvalue(), err.getvalue())
+
+
+def _forked(words: list[str], work: Path) -> Answer:
+    """Run a command that starts processes of its own; its status is -signal where one ended it."""
     out, err = work / "out", work / "err"
     child = os.fork()
     if child == 0:
-        _be(words, out, err, work)
+        for number, path in ((1, out), (2, err)):
+            os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+        code = _be(words)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
     said = out.read_text(errors="replace")
-    if words[0] == "report" and code == 0:
+    if code == 0:
         said = (work / "report" / "findings.md").read_text(errors="replace")
     return Answer(code, said, err.read_text(errors="replace"))
 
 
-def _be(words: list[str], out: Path, err: Path, work: Path) -> None:
-    """Be that command, and end."""
-    signal.alarm(SECONDS)
-    os.chdir(work)
-    for number, path in ((1, out), (2, err)):
-        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+def _be(words: list[str]) -> int:
+    """Be that command; gives its exit status."""
     sys.argv = ["specbench", *words]
-    code = 70
+    signal.alarm(SECONDS)
     try:
         _tables(Path(words[1])) if words[0] == "tables" else _main()
-        code = 0
     except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except Endless:
+        return ENDLESS
     except BaseException:  # noqa: BLE001 - it is what is looked for
         traceback.print_exc()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+        return CRASHED
+    finally:
+        signal.alarm(0)
+    return 0
+
+
+class Endless(BaseException):
+    """A command did not end in time."""
+
+
+def _endless(*_: object) -> None:
+    raise Endless
 
 
 def _main() -> None:
@@ -121,7 +145,7 @@ def _tables(root: Path) -> None:
 def judge(mutation: Mutation, before: Answer, after: Answer) -> str:
     """Say what is wrong with an answer: `traceback`, `endless`, `status`, `silent`, or nothing."""
     said = after.out + after.err
-    if after.status == -signal.SIGALRM:
+    if after.status == ENDLESS:
         return "endless"
     if "Traceback (most recent call last)" in said:
         return "traceback"
@@ -201,7 +225,7 @@ def show(title: str, tally: Tally) -> None:
 
 
 def preload() -> None:
-    """Import what the commands need once, before the children fork."""
+    """Import what the commands need once, before a child forks."""
     import specbench.cli.main  # noqa: PLC0415
     import specbench.report.writing  # noqa: PLC0415
     import specbench.workflows.compare  # noqa: PLC0415
@@ -217,6 +241,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="only files whose path holds this text")
     parser.add_argument("--report-every", type=int, default=10)
     options = parser.parse_args()
+    signal.signal(signal.SIGALRM, _endless)
     preload()
     wrong = 0
     for title, make, count in (

@@ -111,7 +111,8 @@ def entry_of(line: dict[str, Any], where: str) -> Entry:
     Raises:
         RecordingError: a line of a known kind does not have its fields.
     """
-    if line.get("kind") not in KINDS:
+    kind = line.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS:
         return Foreign(at=str(line.get("at") or ""), content=line)
     try:
         entry: Entry = msgspec.convert(line, Known)
