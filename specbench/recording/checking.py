@@ -19,6 +19,7 @@ from specbench.recording.sealed import SCHEMA, SealedTrial
 from specbench.recording.upgrade import upgraded
 
 LEFT_OUT = "that trial is left out"
+NO_LINE = "what a damaged line says is not relied on; sealed trials keep their own hashes"
 _ODD = (ValueError, RecursionError, msgspec.DecodeError)
 _decode_trial = msgspec.json.Decoder(SealedTrial).decode
 
@@ -35,12 +36,13 @@ def check_schema(manifest: dict[str, Any], path: Path) -> None:
 
 
 def read_entries(paths: RecordingPaths) -> tuple[list[Entry], list[Damage]]:
-    """Read the journal; a damaged line is left out and named.
-
-    Raises RecordingError where the file cannot be read at all.
-    """
+    """Read the journal; what cannot be read of it is left out and named."""
     entries, damage = [], []
-    for number, line, problem in journal_lines(paths.journal):
+    try:
+        lines = list(journal_lines(paths.journal))
+    except RecordingError as error:
+        return [], [Damage(file="journal.jsonl", what=f"is damaged ({error.what})", left=NO_LINE)]
+    for number, line, problem in lines:
         what = problem
         if line:
             try:
@@ -48,12 +50,8 @@ def read_entries(paths: RecordingPaths) -> tuple[list[Entry], list[Damage]]:
             except RecordingError as error:
                 what = error.what
         if what:
-            left = "what a damaged line says is not relied on; sealed trials keep their own hashes"
-            damage.append(
-                Damage(
-                    file="journal.jsonl", what=f"is damaged in line {number} ({what})", left=left
-                )
-            )
+            told = f"is damaged in line {number} ({what})"
+            damage.append(Damage(file="journal.jsonl", what=told, left=NO_LINE))
     return entries, damage
 
 

@@ -119,6 +119,17 @@ def test_a_journal_cut_at_the_end_of_a_line_is_named(root: Path) -> None:
     assert Recording(root).journal[-1] != BlockLost(block_id="b1")
 
 
+def test_a_journal_that_cannot_be_read_is_named_and_the_trials_are_used(root: Path) -> None:
+    (root / "journal.jsonl").unlink()
+    (root / "journal.jsonl").mkdir()
+
+    recording = Recording(root)
+
+    assert len(recording.sealed) == 3
+    assert recording.damage[0].file == "journal.jsonl"
+    assert "cannot be read" in recording.damage[0].what
+
+
 def test_a_journal_without_its_trials_is_named_and_the_trials_are_used(root: Path) -> None:
     (root / "journal.jsonl").write_bytes(b"")
     (root / "progress.json").unlink()
