@@ -93,6 +93,7 @@ def gather(recording: Recording) -> Evidence:
     timed = [sealed for sealed in recording.sealed if sealed.trial.kind == "timed"]
     columns = _Columns()
     histograms = {}
+    damage = list(recording.damage)
     for sealed in timed:
         trial_id = sealed.trial.trial_id
         records = _records(recording, sealed)
@@ -110,9 +111,9 @@ def gather(recording: Recording) -> Evidence:
         settings={
             s.trial.trial_id: {"sampling": s.sampling, "workload": s.workload} for s in timed
         },
-        gpu=dict(_gpu_samples(recording)),
-        launches=dict(_launches(recording)),
-        damage=recording.damage,
+        gpu=dict(_gpu_samples(recording, damage)),
+        launches=dict(_launches(recording, damage)),
+        damage=damage,
     )
 
 
@@ -204,20 +205,30 @@ def pooled_histogram(records: Iterable[Any]) -> list[int]:
     return pooled
 
 
-def _launches(recording: Recording) -> Iterator[tuple[str, dict[str, Any]]]:
-    for path in sorted(recording.paths.blocks.glob("*/launch.json")):
+def _launches(recording: Recording, damage: list[Damage]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for path in _whole(recording, "*/launch.json", damage):
         try:
             yield path.parent.name, msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
         except (OSError, *NOT_JSON) as error:
-            raise RecordingError(
-                f"a launch cannot be read: {why_not(error)}", where=str(path)
-            ) from error
+            damage.append(_unreadable(recording, path, why_not(error)))
 
 
-def _gpu_samples(recording: Recording) -> Iterator[tuple[str, pd.DataFrame]]:
-    for path in sorted(recording.paths.blocks.glob("*/gpu.csv")):
+def _gpu_samples(recording: Recording, damage: list[Damage]) -> Iterator[tuple[str, pd.DataFrame]]:
+    for path in _whole(recording, "*/gpu.csv", damage):
         try:
-            samples = pd.read_csv(path)
+            yield path.parent.name, pd.read_csv(path)
         except (OSError, ValueError) as error:  # ValueError: empty, malformed or not UTF-8
-            raise RecordingError(f"GPU samples cannot be read: {error}", where=str(path)) from error
-        yield path.parent.name, samples
+            damage.append(_unreadable(recording, path, str(error)))
+
+
+def _whole(recording: Recording, pattern: str, damage: Iterable[Damage]) -> list[Path]:
+    """List the files of launches that are as they were written, as far as that is known."""
+    known = {recording.path / one.file for one in damage}
+    return [path for path in sorted(recording.paths.blocks.glob(pattern)) if path not in known]
+
+
+def _unreadable(recording: Recording, path: Path, why: str) -> Damage:
+    """Name a file that no hash had spoken against."""
+    left = f"it is left out; {len(recording.sealed)} sealed trials can be used"
+    name = str(path.relative_to(recording.path))
+    return Damage(file=name, what=f"is damaged ({why})", left=left)

@@ -19,8 +19,8 @@ WATCH_EVERY_S = 1.0
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """A run at a glance.
 
-    `live` is what the runner last said; `failures` name what went wrong, `damage` what is not as it
-    was written; `left_behind` tells of killed runs beside it.
+    `live` is what a runner said last, empty where none runs; `failures` name what went wrong,
+    `damage` what is not as it was written; `left_behind` tells of killed runs beside it.
     """
 
     recording: str
@@ -56,14 +56,15 @@ def follow_status(root: Path) -> Iterator[Status]:
 def _status(recording: Recording) -> Status:
     ok = sum(sealed.status == "ok" for sealed in recording.sealed)
     failures = [entry for entry in recording.journal if isinstance(entry, BlockLost)]
+    running = is_locked(recording.paths)
     return Status(
         recording=str(recording.path),
         name=recording.manifest.name,
-        running=is_locked(recording.paths),
+        running=running,
         sealed=len(recording.sealed),
         ok=ok,
         failed=len(recording.sealed) - ok,
-        live=read_progress(recording.paths.progress) or {},
+        live=(read_progress(recording.paths.progress) or {}) if running else {},
         failures=failures,
         damage=[str(one) for one in recording.damage],
     )
