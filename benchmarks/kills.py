@@ -197,7 +197,11 @@ def main() -> None:
             print("no sshd here: nothing is killed over SSH")
             continue
         count = round(options.count * share / sum(shares.values()))
-        attack(SCENES[name][0], count, dice, tally, signals=signals)
+        try:
+            attack(SCENES[name][0], count, dice, tally, signals=signals)
+        except KeyboardInterrupt:
+            print("interrupted: what was done until then", file=sys.stderr)
+            break
         print(f"{name}: {len(tally.failures)} failures so far", file=sys.stderr, flush=True)
     show(tally)
     sys.exit(1 if tally.failures else 0)
