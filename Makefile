@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .PHONY: setup system-packages demo unit test test-real coverage test-lowest test-pythons wheel check fix docs \
-	docs-pictures bench-load bench-stats
+	docs-pictures bench-load bench-stats bench-attacks
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("specbench needs Python 3.11 or newer; try: make PYTHON=python3.12") if sys.version_info < (3, 11) else None'
@@ -74,6 +74,11 @@ fix: setup
 bench-load: setup
 	$(BIN)/python benchmarks/load_bench.py
 	$(BIN)/python benchmarks/load_truth.py
+
+# Recordings damaged in every way, and commands killed at random instants (an hour).
+bench-attacks: setup
+	$(BIN)/python -m benchmarks.mutations
+	$(BIN)/python -m benchmarks.kills
 
 # Coverage of the intervals, launches of isolate, a million rows: the figures of the docs.
 bench-stats: setup

@@ -1,5 +1,5 @@
 """`python -m specbench` is the command line."""
 
-from specbench.cli.main import main
+from specbench.cli.entry import main
 
 main()

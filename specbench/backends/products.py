@@ -14,6 +14,9 @@ from specbench.model.facts import Finding
 DEFAULT = "sglang"
 """What a matrix means that names no engine."""
 
+ANYTHING = "openai"
+"""What recognises any server."""
+
 BACKENDS: dict[str, Backend] = {
     backend.name: backend for backend in (Sglang(), Vllm(), LlamaCpp(), OpenAi())
 }

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from specbench.backends.client import ControlClient
-from specbench.backends.products import backend_for
+from specbench.backends.client import ControlClient, recognise
+from specbench.backends.products import ANYTHING, DEFAULT, backend_for
 from specbench.errors import HostError
 from specbench.hosts.command import address_of
 from specbench.launchers.context import LaunchContext, Place
@@ -43,6 +43,7 @@ class AttachLauncher:
                         where=self._shell.name,
                         hint="launcher: attach measures a server that runs already: start it first",
                     )
+                self._refuse_another_product(spec, url)
                 with context.sampled(None) as telemetry:
                     yield RunningService(
                         spec=spec,
@@ -57,6 +58,22 @@ class AttachLauncher:
                         context=context,
                         telemetry=telemetry,
                     )
+
+    def _refuse_another_product(self, spec: LaunchSpec, url: str) -> None:
+        """Refuse a server of a known product where the matrix names none and so means another.
+
+        Its counters would not be read, and one that speculates would pass for a plain one.
+        """
+        if spec.engine:
+            return
+        found = recognise(url, api_key=self.host.api_key).name
+        if found not in (DEFAULT, ANYTHING):
+            raise HostError(
+                f"the server at {self.host.url} is {found}, and a matrix that names no engine means"
+                f" {DEFAULT}",
+                where=self._shell.name,
+                hint=f"write server: {{engine: {found}}} in the matrix",
+            )
 
     def restore(self) -> tuple[str, ...]:
         """Nothing was started, so nothing is put back."""

@@ -87,6 +87,14 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
+class Lost(msgspec.Struct, frozen=True, kw_only=True):
+    """A trial that a recording held and that cannot be used any more; `key` may be unknown."""
+
+    trial_id: str
+    key: str = ""
+    why: str
+
+
 class PastLaunch(msgspec.Struct, frozen=True, kw_only=True):
     """How long one launch took in an earlier recording."""
 

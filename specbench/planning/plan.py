@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from specbench.errors import InputError
 from specbench.model.host import Host
 from specbench.model.matrix import Cell, Matrix
-from specbench.model.plan import History, Measured, Plan, TrialReason
+from specbench.model.plan import History, Lost, Measured, Plan, TrialReason
 from specbench.planning.design import Design
 from specbench.planning.expected import Expected, plan_s, timed_blocks, timed_reasons
 from specbench.planning.render import Renderer
@@ -27,12 +27,14 @@ def plan(
     host_files: Mapping[str, Mapping[str, str]] | None = None,
     version: str | None = None,
     prompts: Mapping[str, int] | None = None,
+    lost: Sequence[Lost] = (),
 ) -> Plan:
     """Plan the fewest launches that measure every valid cell as often as the matrix asks.
 
     `prompts` says how many each dataset holds.
 
-    `done` is what the recording holds (by trial_id); `engines` names the engine on each host (its
+    `done` is what the recording holds (by trial_id), `lost` what it held and cannot be used any
+    more; `engines` names the engine on each host (its
     image, commit or version) and `host_files` the hashes of the files put on each (by target), so
     that a change of either makes trials stale; `version` is the server's, as given to `expand`.
 
@@ -48,7 +50,7 @@ def plan(
         name: Setup.of((engines or {}).get(name), (host_files or {}).get(name)) for name in names
     }
     planned = blocks(matrix, share, setups)
-    kept, reasons = resume(planned, done or {})
+    kept, reasons = resume(planned, done or {}, lost)
     invalid = tuple(cell for cell in cells if cell.invalid is not None)
     reasons += [
         TrialReason(

@@ -1,11 +1,11 @@
 """What a recording already holds of a plan: done, failed, stale because something changed."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
-from specbench.model.plan import Block, Measured, Trial, TrialReason
+from specbench.model.plan import Block, Lost, Measured, Trial, TrialReason
 from specbench.planning.identity import digest
 
 NEW = "not measured yet"
@@ -17,11 +17,12 @@ class Ledger:
     """Measured trials by their place in the design."""
 
     by_key: dict[str, list[tuple[str, Measured]]] = field(default_factory=dict)
+    lost: Sequence[Lost] = ()
 
     @classmethod
-    def of(cls, done: Mapping[str, Measured]) -> "Ledger":
-        """Index what a recording holds."""
-        ledger = cls()
+    def of(cls, done: Mapping[str, Measured], lost: Sequence[Lost]) -> "Ledger":
+        """Index what a recording holds, and what it held and has lost."""
+        ledger = cls(lost=lost)
         for trial_id, measured in done.items():
             ledger.by_key.setdefault(measured.key, []).append((trial_id, measured))
         return ledger
@@ -29,11 +30,12 @@ class Ledger:
     def judge(self, trial: Trial) -> tuple[Trial, TrialReason]:
         """Say whether a trial will run and why; it takes the id under which it is recorded.
 
-        A trial that failed is tried again under a new id, so that both outcomes stay on record.
+        A trial that failed is tried again under a new id, so that both outcomes stay on record; so
+        is one whose files are damaged.
         """
         earlier = self.by_key.get(trial.key)
         if not earlier:
-            return _reason(trial, "missing", NEW, trial.trial_id)
+            return self._unknown(trial)
         same = [item for item in earlier if not changed_parts(item[1], trial)]
         for trial_id, measured in same:
             if measured.state == "ok":
@@ -44,6 +46,18 @@ class Ledger:
             return _reason(trial, "failed", f"failed before{': ' + why if why else ''}", trial_id)
         parts = min((changed_parts(item[1], trial) for item in earlier), key=len)
         return _reason(trial, "stale", f"changed since: {', '.join(parts)}", trial.trial_id)
+
+    def _unknown(self, trial: Trial) -> tuple[Trial, TrialReason]:
+        """Judge a trial that no usable one stands for: new, or measured before and lost since."""
+        mine = [
+            one
+            for one in self.lost
+            if one.trial_id == trial.trial_id or (one.key and one.key == trial.key)
+        ]
+        if not mine:
+            return _reason(trial, "missing", NEW, trial.trial_id)
+        why = f"measured before, and lost: {mine[-1].why}"
+        return _reason(trial, "failed", why, digest(trial.trial_id, "lost", len(mine)))
 
 
 def changed_parts(measured: Measured, trial: Trial) -> tuple[str, ...]:
@@ -73,12 +87,12 @@ def _reason(trial: Trial, state: str, reason: str, trial_id: str) -> tuple[Trial
 
 
 def resume(
-    blocks: Iterable[Block], done: Mapping[str, Measured]
+    blocks: Iterable[Block], done: Mapping[str, Measured], lost: Sequence[Lost] = ()
 ) -> tuple[list[Block], list[TrialReason]]:
     """Keep the trials that will run, and the blocks that hold any; every trial has its reason."""
-    ledger = Ledger.of(done)
+    ledger = Ledger.of(done, lost)
     blocks = list(blocks)
-    if not done:
+    if not done and not lost:
         missing = [
             _reason(trial, "missing", NEW, trial.trial_id)[1] for b in blocks for trial in b.trials
         ]

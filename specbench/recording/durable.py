@@ -1,13 +1,18 @@
 """Writes that survive a kill at any instant: fsync, rename, and a journal that is only appended."""
 
+import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from specbench.errors import RecordingError
 from specbench.model.json_text import why_not
+
+_MARK = re.compile(rb',"chain":"([0-9a-f]{16})"\}$')
+"""The end of a line: a hash over it and all lines before it, so that none can change unseen."""
 
 
 def sync_folder(folder: Path) -> None:
@@ -47,10 +52,16 @@ def unwritable(path: Path, error: OSError) -> RecordingError:
     )
 
 
+def chained(before: str, content: bytes) -> str:
+    """Give the mark of a line: a hash of its content and of the mark before it."""
+    return hashlib.sha256(before.encode() + content).hexdigest()[:16]
+
+
 class Journal:
     """Append-only JSON lines, one fsync a line; the only truth for resume.
 
-    A line that a kill cut short is ignored when reading, and cut off before the next append.
+    Each line ends with a hash over itself and the lines before it. A line that a kill cut short is
+    ignored when reading, and cut off before the next append.
     """
 
     def __init__(self, path: Path) -> None:
@@ -60,10 +71,13 @@ class Journal:
         except OSError as error:
             raise unwritable(path, error) from error
         self._cut_broken_line()
+        self._mark = last_mark(path)
 
     def append(self, entry: dict[str, Any]) -> None:
         """Write one entry and make it durable."""
-        line = json.dumps(entry, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+        content = json.dumps(entry, ensure_ascii=False, separators=(",", ":")).encode()
+        mark = chained(self._mark, content)
+        line = content[:-1] + f',"chain":"{mark}"}}\n'.encode()
         try:
             written = self._file.write(line)
             while written < len(line):  # a nearly full disk takes a part and refuses the rest
@@ -72,6 +86,12 @@ class Journal:
         except OSError as error:
             self._cut_broken_line()
             raise unwritable(self.path, error) from error
+        self._mark = mark
+
+    @property
+    def size(self) -> int:
+        """Bytes that are durable."""
+        return os.fstat(self._file.fileno()).st_size
 
     def _cut_broken_line(self) -> None:
         """Remove what a kill or a full disk left of a line: the next one must not continue it."""
@@ -83,25 +103,78 @@ class Journal:
         self._file.close()
 
 
-def read_journal(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the whole entries of a journal, in order; a broken last line is left out.
+class JournalLine(NamedTuple):
+    """A line of a journal as it was read: `problem` says why it cannot be relied on."""
 
-    Raises RecordingError where a line in the middle is damaged.
+    number: int
+    entry: dict[str, Any]
+    problem: str
+
+
+def journal_lines(path: Path) -> Iterator[JournalLine]:
+    """Yield the whole lines of a journal, in order, each held against its mark.
+
+    A broken last line is left out: a kill cut it short. Lines of before there were marks have none.
     """
-    if not path.exists():
-        return
-    content = path.read_bytes()
-    lines = content[: content.rfind(b"\n") + 1].splitlines()
-    for number, line in enumerate(lines, start=1):
-        try:
-            entry = json.loads(line)
-        except (ValueError, RecursionError) as error:
+    mark = ""
+    for number, line in enumerate(_whole_lines(path), start=1):
+        content, told = _parted(line)
+        expected = chained(mark, content)
+        entry, problem = _decoded(content)
+        if told and told != expected:
+            problem = problem or "it was changed, or a line before it was changed, added or taken"
+        yield JournalLine(number, entry, problem)
+        mark = told or expected
+
+
+def read_journal(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the entries of a journal, in order; a broken last line is left out.
+
+    Raises RecordingError where a line is damaged.
+    """
+    for number, entry, problem in journal_lines(path):
+        if problem:
             raise RecordingError(
-                f"the journal is damaged: {why_not(error)}",
+                f"the journal is damaged: {problem}",
                 where=f"{path}:{number}",
                 hint="restore it from a copy; specbench itself only ever appends to it",
-            ) from error
+            )
         yield entry
+
+
+def last_mark(path: Path) -> str:
+    """Give the mark that the next line goes on from."""
+    mark = ""
+    for line in _whole_lines(path):
+        content, told = _parted(line)
+        mark = told or chained(mark, content)
+    return mark
+
+
+def _whole_lines(path: Path) -> list[bytes]:
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise RecordingError(
+            f"the journal cannot be read: {error.strerror or error}", where=str(path)
+        ) from error
+    return content[: content.rfind(b"\n") + 1].split(b"\n")[:-1]
+
+
+def _parted(line: bytes) -> tuple[bytes, str]:
+    """Part a line into its content and its mark; an old one has none."""
+    found = _MARK.search(line)
+    return (line[: found.start()] + b"}", found[1].decode()) if found else (line, "")
+
+
+def _decoded(content: bytes) -> tuple[dict[str, Any], str]:
+    try:
+        entry = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        return {}, why_not(error)
+    return (entry, "") if isinstance(entry, dict) else ({}, "it is not a JSON object")
 
 
 def _length_of_whole_lines(path: Path) -> int:

@@ -66,14 +66,23 @@ class BlockEnded(Entry, tag="block_stopped"):
 
 
 class TrialSealed(Entry, tag="trial_sealed"):
-    """A trial is on disk, whole."""
+    """A trial is on disk, whole. `key` is its place in the design; hashes are of its two files."""
 
     trial_id: str = ""
+    key: str = ""
     cell_id: str = ""
     block_id: str = ""
     status: str = ""
     reason: str = ""
     requests_sha256: str = ""
+    trial_sha256: str = ""
+
+
+class FileWritten(Entry, tag="file_written"):
+    """A file of the recording, by its path in it, has that content (the manifest: will have)."""
+
+    path: str = ""
+    sha256: str = ""
 
 
 class RunEnded(Entry, tag="run_ended"):
@@ -91,7 +100,7 @@ class Foreign(Entry, tag="foreign"):
 
 Known = (
     RunBegun | RunResumed | Planned | BlockBegun | BlockUp | BlockLost | BlockEnded | TrialSealed
-    | RunEnded
+    | FileWritten | RunEnded
 )  # fmt: skip
 KINDS = frozenset(one.__struct_config__.tag for one in Known.__args__)
 
@@ -102,7 +111,8 @@ def entry_of(line: dict[str, Any], where: str) -> Entry:
     Raises:
         RecordingError: a line of a known kind does not have its fields.
     """
-    if line.get("kind") not in KINDS:
+    kind = line.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS:
         return Foreign(at=str(line.get("at") or ""), content=line)
     try:
         entry: Entry = msgspec.convert(line, Known)

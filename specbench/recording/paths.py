@@ -38,10 +38,11 @@ class RecordingPaths:
         return self.trials / f".{trial_id}.draft"
 
 
-def recording_name(matrix_name: str, content_hash: str, now: dt.datetime) -> str:
-    """Folder name of a new recording: UTC time, readable name, content hash.
+def slug_of(matrix_name: str) -> str:
+    """Make a name fit for a folder: hostile ones (slashes, newlines, `..`) get dashes."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", matrix_name).strip("-.")[:60] or "matrix"
 
-    Hostile names (slashes, newlines, `..`) become dashes.
-    """
-    slug = re.sub(r"[^A-Za-z0-9._-]+", "-", matrix_name).strip("-.")[:60] or "matrix"
-    return f"{now:%Y%m%dT%H%M%S%fZ}-{slug}-{content_hash[:8]}"
+
+def recording_name(matrix_name: str, content_hash: str, now: dt.datetime) -> str:
+    """Folder name of a new recording: UTC time, readable name, content hash."""
+    return f"{now:%Y%m%dT%H%M%S%fZ}-{slug_of(matrix_name)}-{content_hash[:8]}"

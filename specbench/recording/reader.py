@@ -1,5 +1,6 @@
 """The read side: a recording as a person sees it - tables, blocks, verdicts."""
 
+import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
@@ -14,11 +15,14 @@ from specbench.model.columns import names_from, shown_in
 from specbench.model.json_text import NOT_JSON, why_not
 from specbench.model.load import RequestRecord
 from specbench.model.verdict import RecordedVerdict
-from specbench.recording.durable import read_journal
-from specbench.recording.entries import Entry, entry_of
+from specbench.recording import checking
+from specbench.recording.damage import CHANGED, Damage, Listed, Unusable, changed_files, read_bytes
+from specbench.recording.entries import Entry
+from specbench.recording.finding import missing_manifest
+from specbench.recording.lock import is_locked
 from specbench.recording.paths import RecordingPaths
-from specbench.recording.sealed import SCHEMA, Manifest, SealedTrial
-from specbench.recording.upgrade import upgraded
+from specbench.recording.progress import cut_short
+from specbench.recording.sealed import Manifest, SealedTrial
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,79 +30,44 @@ if TYPE_CHECKING:
 Summarise = Callable[[SealedTrial, Iterable[RequestRecord]], dict[str, Any]]
 
 _decode_request = msgspec.json.Decoder(RequestRecord).decode
-_decode_trial = msgspec.json.Decoder(SealedTrial).decode
-
-
-def read_manifest(root: Path) -> dict[str, Any]:
-    """Read `manifest.json`; RecordingError when `root` is no recording."""
-    path = root / "manifest.json"
-    try:
-        manifest = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise RecordingError(
-            "this is not a recording: it has no manifest.json",
-            where=str(root),
-            hint="give the folder that `specbench run` printed, or the --results folder above it",
-        ) from None
-    except (ValueError, RecursionError) as error:
-        raise RecordingError(
-            f"the manifest is damaged: {why_not(error)}", where=str(path)
-        ) from error
-    if not isinstance(manifest, dict):
-        raise RecordingError("the manifest is not a JSON object", where=str(path))
-    return manifest
-
-
-def check_schema(manifest: dict[str, Any], path: Path) -> None:
-    """Refuse, politely, what a newer specbench wrote."""
-    schema = manifest.get("schema")
-    if not isinstance(schema, int) or schema > SCHEMA:
-        raise RecordingError(
-            f"written with recording schema {schema!r}; this specbench reads up to {SCHEMA}",
-            where=str(path),
-            hint="upgrade: install a newer specbench",
-        )
-
-
-def find_recordings(results: Path, name: str | None = None) -> list[Path]:
-    """List recordings under `results`, oldest first, of the matrix `name` if given."""
-    found = [folder.parent for folder in results.glob("*/manifest.json")]
-    if name is not None:
-        found = [folder for folder in found if read_manifest(folder).get("name") == name]
-    return sorted(found, key=lambda folder: folder.name)
-
-
-def sealed_files(paths: RecordingPaths) -> list[Path]:
-    """List the `trial.json` of every sealed trial; drafts are not sealed."""
-    files = paths.trials.glob("*/trial.json")
-    return sorted(file for file in files if not file.parent.name.startswith("."))
 
 
 class Recording:
     """One recording, opened for reading; it never changes what is on disk.
 
-    `summarise` computes the summary columns of a trial whose stored row was computed by other
-    definitions than version `row_version`; None trusts the stored rows.
+    What is not as it was written is left out and named in `damage`. `summarise` computes the
+    summary columns of a trial whose stored row was computed by other definitions than version
+    `row_version`; None trusts the stored rows. Without `hashed` the requests are not held against
+    their hashes: for a quick look at durations.
     """
 
     def __init__(
-        self, root: Path, *, summarise: Summarise | None = None, row_version: int = 0
+        self,
+        root: Path,
+        *,
+        summarise: Summarise | None = None,
+        row_version: int = 0,
+        hashed: bool = True,
     ) -> None:
         self.path = root
         self.paths = RecordingPaths(root)
         self.manifest = _manifest(read_manifest(root), self.paths.manifest)
         self._summarise = summarise
         self._row_version = row_version
+        self._hashed = hashed
 
     def __repr__(self) -> str:
         ok = sum(sealed.status == "ok" for sealed in self.sealed)
         begun = self.manifest.created_at[:16].replace("T", " ")
         when = f"begun {begun}, " if begun else ""
-        return f"<Recording {self.path.name}: {when}{len(self.sealed)} trials sealed, {ok} ok>"
+        told = f"{when}{len(self.sealed)} trials sealed, {ok} ok"
+        harm = f", {len(self.damage)} files damaged (see .damage)" if self.damage else ""
+        return f"<Recording {self.path.name}: {told}{harm}>"
 
     def _repr_html_(self) -> str:
         """Show a notebook what is inside; pandas escapes the cells."""
         told = f"<p><b>{escape(self.path.name)}</b>: {len(self.trials)} timed trials</p>"
+        told += "".join(f"<p>{escape(str(one))}</p>" for one in self.damage)
         if self.trials.empty:
             return told
         shown = [column.name for column in shown_in("notebook")]
@@ -109,41 +78,96 @@ class Recording:
         return f"{told}{table}"
 
     @cached_property
+    def _journal(self) -> tuple[list[Entry], list[Damage]]:
+        return checking.read_entries(self.paths)
+
+    @cached_property
+    def _listed(self) -> Listed:
+        return Listed.of(self.journal)
+
+    @cached_property
+    def _trials(self) -> tuple[list[SealedTrial], list[Damage]]:
+        return checking.sealed_trials(self.paths, self._listed, hashed=self._hashed)
+
+    @cached_property
+    def _verdicts(self) -> tuple[list[RecordedVerdict], list[Damage]]:
+        return checking.recorded_verdicts(self.paths, self._listed)
+
+    @cached_property
+    def _facts(self) -> tuple[dict[str, dict[str, Any]], list[Damage]]:
+        return checking.block_facts(self.paths, self._listed)
+
+    @property
     def journal(self) -> list[Entry]:
         """The journal's entries, in order."""
-        where = str(self.paths.journal)
-        return [entry_of(line, where) for line in read_journal(self.paths.journal)]
+        return self._journal[0]
 
-    @cached_property
+    @property
     def sealed(self) -> list[SealedTrial]:
-        """All sealed trials, by time of their start."""
-        trials = [_read_sealed(file) for file in sealed_files(self.paths)]
-        return sorted(trials, key=lambda sealed: (sealed.started_at, sealed.trial.trial_id))
+        """All sealed trials that can be used, by time of their start."""
+        return self._trials[0]
 
-    @cached_property
+    @property
     def verdicts(self) -> list[RecordedVerdict]:
         """Verdict documents (contract section 7), each with the launch that it is about."""
-        return [_read_verdict(file) for file in sorted(self.paths.verdicts.glob("*.json"))]
+        return self._verdicts[0]
 
-    @cached_property
+    @property
     def blocks(self) -> dict[str, dict[str, Any]]:
         """What each launched server said of itself, by block_id."""
-        return {
-            file.parent.name: _read_facts(file)
-            for file in sorted(self.paths.blocks.glob("*/facts.json"))
-        }
+        return self._facts[0]
+
+    @cached_property
+    def damage(self) -> list[Damage]:
+        """What is not as it was written, by file, and what that costs; empty where all is well."""
+        trials, lost = self._trials
+        known = {one.trial.trial_id for one in trials} | {one.trial_id for one in lost}
+        can = f"; {len(trials)} of {len(known)} sealed trials can be used"
+        rest = changed_files(self.paths, self._listed, self._read_elsewhere())
+        found = [
+            *_manifest_damage(self.paths, self._listed),
+            *self._journal[1],
+            *cut_short(self.paths),
+            *self._unlisted(),
+            *lost,
+            *self._facts[1],
+            *self._verdicts[1],
+            *rest,
+        ]
+        return [msgspec.structs.replace(one, left=one.left + can) for one in found]
+
+    def _read_elsewhere(self) -> list[str]:
+        facts = [p for p in self._listed.below("blocks") if p.endswith("/facts.json")]
+        return [*facts, *self._listed.below("verdicts")]
+
+    def _unlisted(self) -> list[Damage]:
+        """Name the trials that the journal lacks; while a run seals one, that is no damage."""
+        unknown = checking.unlisted_trials(self.paths, self._listed, self.sealed)
+        if not unknown or is_locked(self.paths):
+            return []
+        names = ", ".join(one.trial.trial_id for one in unknown[:5])
+        more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
+        what = f"does not list {len(unknown)} trials that are sealed ({names}{more})"
+        left = "they are used; the journal was cut, or a run was killed as it sealed them"
+        return [Damage(file="journal.jsonl", what=what, left=left)]
 
     def requests_of(self, trial_id: str) -> Iterator[RequestRecord]:
         """Stream the request records of one sealed trial."""
         path = self.paths.trial(trial_id) / "requests.jsonl"
-        with path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                try:
+        number = 0
+        try:
+            with path.open("rb") as file:
+                for number, line in enumerate(file, start=1):  # noqa: B007 - named in the error
                     yield _decode_request(line)
-                except NOT_JSON as error:
-                    raise RecordingError(
-                        f"a request is damaged: {why_not(error)}", where=f"{path}:{number}"
-                    ) from error
+        except NOT_JSON as error:
+            raise RecordingError(
+                f"a request is damaged: {why_not(error)}", where=f"{path}:{number}"
+            ) from error
+        except OSError as error:
+            raise RecordingError(
+                f"the requests of a sealed trial cannot be read: {error.strerror or error}",
+                where=str(path),
+            ) from error
 
     def row_of(self, sealed: SealedTrial) -> dict[str, Any]:
         """Give the summary columns of one trial, computed again where definitions moved on.
@@ -172,41 +196,43 @@ class Recording:
         return requests_table(self)
 
 
+def read_manifest(root: Path) -> dict[str, Any]:
+    """Read `manifest.json`; RecordingError when `root` is no recording."""
+    path = root / "manifest.json"
+    try:
+        manifest = json.loads(read_bytes(path))
+    except Unusable as problem:
+        if not path.exists():
+            raise missing_manifest(root) from None
+        raise _damaged(path, f"the manifest {problem}") from None
+    except (ValueError, RecursionError) as error:
+        raise _damaged(path, f"the manifest is damaged: {why_not(error)}") from error
+    if not isinstance(manifest, dict):
+        raise _damaged(path, "the manifest is damaged: it is not a JSON object")
+    return manifest
+
+
 def _manifest(content: dict[str, Any], path: Path) -> Manifest:
-    check_schema(content, path)
+    checking.check_schema(content, path)
     try:
         return msgspec.convert(content, Manifest)
     except msgspec.ValidationError as error:
-        raise RecordingError(f"the manifest is damaged: {error}", where=str(path)) from error
+        raise _damaged(path, f"the manifest is damaged: {error}") from error
 
 
-def _read_facts(file: Path) -> dict[str, Any]:
+def _damaged(manifest: Path, what: str) -> RecordingError:
+    """Say that a manifest cannot be used, and what else there is."""
+    sealed = len(checking.trial_folders(RecordingPaths(manifest.parent)))
+    hint = f"restore it from a copy; its {sealed} sealed trials are untouched"
+    return RecordingError(what, where=str(manifest), hint=hint)
+
+
+def _manifest_damage(paths: RecordingPaths, listed: Listed) -> list[Damage]:
     try:
-        facts = json.loads(file.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise RecordingError(
-            f"what a server said is damaged: {why_not(error)}", where=str(file)
-        ) from error
-    if not isinstance(facts, dict):
-        raise RecordingError("what a server said is not a JSON object", where=str(file))
-    return facts
-
-
-def _read_verdict(file: Path) -> RecordedVerdict:
-    try:
-        return msgspec.convert(upgraded(json.loads(file.read_bytes())), RecordedVerdict)
-    except (ValueError, RecursionError) as error:
-        raise RecordingError(f"a verdict is damaged: {why_not(error)}", where=str(file)) from error
-
-
-def _read_sealed(file: Path) -> SealedTrial:
-    content = file.read_bytes()
-    try:
-        sealed = _decode_trial(content)
-    except NOT_JSON as error:
-        raise RecordingError(
-            f"a sealed trial is damaged: {why_not(error)}", where=str(file)
-        ) from error
-    if sealed.schema > SCHEMA:
-        check_schema({"schema": sealed.schema}, file)
-    return sealed
+        content = read_bytes(paths.manifest)
+    except Unusable:
+        return []  # it was there a moment ago
+    if not listed.manifests or hashlib.sha256(content).hexdigest() in listed.manifests:
+        return []
+    left = "what it says of the matrix, hosts and datasets is in doubt"
+    return [Damage(file="manifest.json", what=CHANGED, left=left)]

@@ -10,15 +10,22 @@ _P_VALUE = re.compile(r"(?P<test>[^;:]+): p = ")
 
 def upgraded(document: dict[str, Any]) -> dict[str, Any]:
     """Give a verdict document as today's specbench writes it; today's own is left as it is."""
-    claims = [_claim(claim) for claim in document.get("claims") or ()]
-    suspects = [_suspect(one) for one in document.get("suspects") or ()]
+    claims = [_claim(claim) for claim in _list(document.get("claims"))]
+    suspects = [_suspect(one) for one in _list(document.get("suspects"))]
     notes = document.get("notes")
     if notes is None:
         notes = _notes(str(document.get("findings") or ""))
     return document | {"claims": claims, "suspects": suspects, "notes": notes}
 
 
-def _claim(claim: dict[str, Any]) -> dict[str, Any]:
+def _list(value: Any) -> list[Any]:
+    """Take a list; None is empty, and what is no list is for the decoder to refuse."""
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _claim(claim: Any) -> Any:
+    if not isinstance(claim, dict):
+        return claim
     if "ground" in claim or claim.get("verdict") != "violated":
         return claim
     note = str(claim.get("note") or "")

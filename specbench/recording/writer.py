@@ -1,7 +1,6 @@
 """The write side: one process at a time, a journal, and trials sealed by rename."""
 
 import datetime as dt
-import fcntl
 import hashlib
 import os
 import shutil
@@ -14,25 +13,32 @@ import msgspec
 
 from specbench.errors import RecordingError
 from specbench.model.verdict import RecordedVerdict
+from specbench.recording.checking import (
+    check_schema,
+    read_entries,
+    sealed_trials,
+    unlisted_trials,
+)
+from specbench.recording.damage import Listed, file_sha256
 from specbench.recording.durable import (
     Journal,
-    read_journal,
     sync_folder,
     unwritable,
     write_atomically,
 )
-from specbench.recording.entries import Entry, TrialSealed
+from specbench.recording.entries import Entry, FileWritten, TrialSealed
+from specbench.recording.lock import take_lock, utc_now
 from specbench.recording.paths import RecordingPaths, recording_name
-from specbench.recording.reader import check_schema, read_manifest, sealed_files
+from specbench.recording.progress import replace_progress
+from specbench.recording.reader import read_manifest
 from specbench.recording.sealed import Manifest, SealedTrial
 
 _encode = msgspec.json.encode
-_decode_trial = msgspec.json.Decoder(SealedTrial).decode
 
-
-def utc_now() -> str:
-    """Tell the present in UTC, ISO 8601; for correlation with logs, never for durations."""
-    return dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
+BLOCK_FILES = (
+    "launch.json", "server_info.json", "model_info.json", "files.json", "host.csv", "gpu.csv",
+)  # fmt: skip
+"""What a launch leaves beside its log, which may grow on, and what the server said of itself."""
 
 
 class Writer:
@@ -70,9 +76,12 @@ class Writer:
                 folder.mkdir()
         except OSError as error:
             raise unwritable(paths.root, error) from error
-        lock = _take_lock(paths)
-        write_atomically(paths.manifest, msgspec.json.format(_encode(manifest), indent=1))
-        return cls(paths, lock, resumed=False)
+        lock = take_lock(paths)
+        content = msgspec.json.format(_encode(manifest), indent=1)
+        write_atomically(paths.manifest, content)
+        writer = cls(paths, lock, resumed=False)
+        writer.note(_written("manifest.json", content))
+        return writer
 
     @classmethod
     def resume(cls, root: Path) -> Self:
@@ -82,7 +91,7 @@ class Writer:
         """
         paths = RecordingPaths(root)
         check_schema(read_manifest(root), paths.manifest)
-        return cls(paths, _take_lock(paths), resumed=True)
+        return cls(paths, take_lock(paths), resumed=True)
 
     def __enter__(self) -> Self:
         return self
@@ -97,18 +106,23 @@ class Writer:
 
     def note(self, entry: Entry) -> None:
         """Append one entry to the journal, with the present moment."""
-        entry.at = utc_now()
         with self._mutex:
-            self._journal.append(msgspec.to_builtins(entry))
+            self._enter(entry)
+
+    def _enter(self, entry: Entry) -> None:
+        entry.at = utc_now()
+        self._journal.append(msgspec.to_builtins(entry))
+
+    def _keep(self, path: str, content: bytes) -> None:
+        """Write a file of the recording as a whole, then enter its hash."""
+        write_atomically(self.paths.root / path, content)
+        self.note(_written(path, content))
 
     def heartbeat(self, state: dict[str, Any]) -> None:
         """Leave the present state for `specbench status`; not durable, and never an error."""
         aside = self.paths.progress.with_suffix(f".{threading.get_ident()}")
-        try:
-            aside.write_bytes(_encode({"at": utc_now(), "pid": os.getpid(), **state}))
-            aside.replace(self.paths.progress)
-        except OSError:
-            return  # a full disk is reported by the next journal entry, with a way out
+        known = {"at": utc_now(), "journal_bytes": self._journal.size}
+        replace_progress(self.paths, aside, known | state)
 
     def open_block(self, block_id: str) -> Path:
         """Make the folder of one launch; earlier launches of it are kept as `<id>.<n>`."""
@@ -124,7 +138,14 @@ class Writer:
     def write_block_facts(self, block_id: str, facts: dict[str, Any]) -> None:
         """Keep what the server of a block said of itself."""
         content = msgspec.json.format(_encode(facts), indent=1)
-        write_atomically(self.paths.block_facts(block_id), content)
+        self._keep(f"blocks/{block_id}/facts.json", content)
+
+    def note_block_files(self, block_id: str) -> None:
+        """Enter the hashes of what a launch that has ended left, except its log."""
+        for name in BLOCK_FILES:
+            file = self.paths.block(block_id) / name
+            if file.is_file():
+                self.note(FileWritten(path=f"blocks/{block_id}/{name}", sha256=file_sha256(file)))
 
     def describe_host(self, name: str, facts: dict[str, Any]) -> None:
         """Keep in the manifest what a host said of itself; the blocks keep it for each launch."""
@@ -135,6 +156,7 @@ class Writer:
             if told and known.get(name) != told:
                 manifest["host_facts"] = {**known, name: told}
                 content = msgspec.json.format(_encode(manifest), indent=1)
+                self._enter(_written("manifest.json", content))  # before: both are then known
                 write_atomically(self.paths.manifest, content)
 
     def draft(self, trial_id: str) -> Path:
@@ -159,7 +181,8 @@ class Writer:
             requests = draft / "requests.jsonl"
             requests.touch()
             sealed.requests_sha256 = _hash_durably(requests)
-            write_atomically(draft / "trial.json", msgspec.json.format(_encode(sealed), indent=1))
+            content = msgspec.json.format(_encode(sealed), indent=1)
+            write_atomically(draft / "trial.json", content)
             with self._mutex:
                 if final.exists():
                     self.paths.superseded.mkdir(exist_ok=True)
@@ -168,12 +191,11 @@ class Writer:
                 sync_folder(self.paths.trials)
         except OSError as error:
             raise unwritable(draft, error) from error
-        self._note_sealed(sealed)
+        self._note_sealed(sealed, _sha256(content))
 
     def write_verdict(self, name: str, document: RecordedVerdict) -> None:
         """Keep one verdict document under `verdicts/`."""
-        path = self.paths.verdicts / f"{name}.json"
-        write_atomically(path, msgspec.json.format(_encode(document), indent=1))
+        self._keep(f"verdicts/{name}.json", msgspec.json.format(_encode(document), indent=1))
 
     def write_table(self, name: str, write: Callable[[Path], None]) -> None:
         """Let `write` fill a table aside, then put it in place as a whole."""
@@ -186,56 +208,31 @@ class Writer:
             aside.unlink(missing_ok=True)
             raise unwritable(path, error) from error
 
-    def _note_sealed(self, sealed: SealedTrial) -> None:
+    def _note_sealed(self, sealed: SealedTrial, sha256: str) -> None:
         self.note(
             TrialSealed(
                 trial_id=sealed.trial.trial_id,
+                key=sealed.trial.key,
                 cell_id=sealed.trial.cell.cell_id,
                 block_id=sealed.trial.block_id,
                 status=sealed.status,
                 reason=sealed.reason,
                 requests_sha256=sealed.requests_sha256,
+                trial_sha256=sha256,
             )
         )
 
     def _adopt_unlisted_trials(self) -> None:
-        """Enter trials that were sealed by a rename just before a kill."""
-        listed = {
-            (entry.get("trial_id"), entry.get("requests_sha256"))
-            for entry in read_journal(self.paths.journal)
-            if entry.get("kind") == "trial_sealed"
-        }
-        for file in sealed_files(self.paths):
-            sealed = _decode_trial(file.read_bytes())
-            if (sealed.trial.trial_id, sealed.requests_sha256) not in listed:
-                self._note_sealed(sealed)
+        """Enter trials that were sealed by a rename just before a kill; damaged ones stay out."""
+        listed = Listed.of(read_entries(self.paths)[0])
+        whole, _ = sealed_trials(self.paths, listed, hashed=True)
+        for sealed in unlisted_trials(self.paths, listed, whole):
+            file = self.paths.trial(sealed.trial.trial_id) / "trial.json"
+            self._note_sealed(sealed, file_sha256(file))
 
     def _remove_drafts(self) -> None:
         for draft in self.paths.trials.glob(".*.draft"):
             shutil.rmtree(draft, ignore_errors=True)
-
-
-def _take_lock(paths: RecordingPaths) -> IO[str]:
-    """Hold the recording for this process; the kernel lets go of it however the process ends."""
-    try:
-        lock = paths.lock.open("a+", encoding="utf-8")
-    except OSError as error:
-        raise unwritable(paths.lock, error) from error
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        lock.seek(0)
-        owner = lock.read().strip() or "another process"
-        lock.close()
-        raise RecordingError(
-            f"this recording is being written by {owner}",
-            where=str(paths.root),
-            hint="wait for it (`specbench status`), stop it, or give another --results folder",
-        ) from None
-    lock.truncate(0)
-    lock.write(f"process {os.getpid()} since {utc_now()}\n")
-    lock.flush()
-    return lock
 
 
 def _free_name(folder: Path, stem: str) -> Path:
@@ -243,6 +240,14 @@ def _free_name(folder: Path, stem: str) -> Path:
     while (folder / f"{stem}.{number}").exists():
         number += 1
     return folder / f"{stem}.{number}"
+
+
+def _written(path: str, content: bytes) -> FileWritten:
+    return FileWritten(path=path, sha256=_sha256(content))
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _hash_durably(path: Path) -> str:

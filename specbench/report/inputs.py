@@ -17,7 +17,7 @@ from specbench.errors import RecordingError
 from specbench.model.json_text import NOT_JSON, why_not
 from specbench.model.load import RequestRecord
 from specbench.model.verdict import RecordedVerdict
-from specbench.recording import Recording
+from specbench.recording import Damage, Recording
 from specbench.recording.entries import BlockLost, Entry
 from specbench.recording.sealed import Manifest, SealedTrial
 from specbench.report.trial_facts import with_facts
@@ -50,8 +50,8 @@ class Evidence:
     accepted exactly k drafts, summed over the measured requests. `gpu`: block_id -> samples.
     `settings`: trial_id -> the workload, sampling and client of each trial. `launches`: block_id ->
     the `argv` and `env` that a server was started with. `texts`: cell_id ->
-    prompt_id -> a reply that was kept. Compared by identity, so
-    that what is computed from it can be kept.
+    prompt_id -> a reply that was kept. `damage`: files that are not as they were written. Compared
+    by identity, so that what is computed from it can be kept.
     """
 
     name: str
@@ -67,6 +67,7 @@ class Evidence:
     gpu: dict[str, pd.DataFrame] = field(default_factory=dict)
     launches: dict[str, dict[str, Any]] = field(default_factory=dict)
     texts: dict[str, dict[str, str]] = field(default_factory=dict)
+    damage: list[Damage] = field(default_factory=list)
 
     @cached_property
     def matrix(self) -> dict[str, Any]:
@@ -110,6 +111,7 @@ def gather(recording: Recording) -> Evidence:
     timed = [sealed for sealed in recording.sealed if sealed.trial.kind == "timed"]
     columns = _Columns()
     histograms = {}
+    damage = list(recording.damage)
     for sealed in timed:
         trial_id = sealed.trial.trial_id
         records = _records(recording, sealed)
@@ -132,8 +134,9 @@ def gather(recording: Recording) -> Evidence:
             }
             for s in timed
         },
-        gpu=dict(_gpu_samples(recording)),
-        launches=dict(_launches(recording)),
+        gpu=dict(_gpu_samples(recording, damage)),
+        launches=dict(_launches(recording, damage)),
+        damage=damage,
         texts=columns.texts,
     )
 
@@ -260,20 +263,30 @@ def pooled_histogram(records: Iterable[Any]) -> list[int]:
     return pooled
 
 
-def _launches(recording: Recording) -> Iterator[tuple[str, dict[str, Any]]]:
-    for path in sorted(recording.paths.blocks.glob("*/launch.json")):
+def _launches(recording: Recording, damage: list[Damage]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for path in _whole(recording, "*/launch.json", damage):
         try:
             yield path.parent.name, msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
         except (OSError, *NOT_JSON) as error:
-            raise RecordingError(
-                f"a launch cannot be read: {why_not(error)}", where=str(path)
-            ) from error
+            damage.append(_unreadable(recording, path, why_not(error)))
 
 
-def _gpu_samples(recording: Recording) -> Iterator[tuple[str, pd.DataFrame]]:
-    for path in sorted(recording.paths.blocks.glob("*/gpu.csv")):
+def _gpu_samples(recording: Recording, damage: list[Damage]) -> Iterator[tuple[str, pd.DataFrame]]:
+    for path in _whole(recording, "*/gpu.csv", damage):
         try:
-            samples = pd.read_csv(path)
+            yield path.parent.name, pd.read_csv(path)
         except (OSError, ValueError) as error:  # ValueError: empty, malformed or not UTF-8
-            raise RecordingError(f"GPU samples cannot be read: {error}", where=str(path)) from error
-        yield path.parent.name, samples
+            damage.append(_unreadable(recording, path, str(error)))
+
+
+def _whole(recording: Recording, pattern: str, damage: Iterable[Damage]) -> list[Path]:
+    """List the files of launches that are as they were written, as far as that is known."""
+    known = {recording.path / one.file for one in damage}
+    return [path for path in sorted(recording.paths.blocks.glob(pattern)) if path not in known]
+
+
+def _unreadable(recording: Recording, path: Path, why: str) -> Damage:
+    """Name a file that no hash had spoken against."""
+    left = f"it is left out; {len(recording.sealed)} sealed trials can be used"
+    name = str(path.relative_to(recording.path))
+    return Damage(file=name, what=f"is damaged ({why})", left=left)

@@ -61,8 +61,8 @@ def _attempt(
     bench: Bench, block: Block, launcher: "Launcher", left: list[Trial]
 ) -> Generator[RunEvent, None, LoadFailure | None]:
     """Launch once and measure what is left; returns what stopped it, if anything did."""
-    folder = bench.writer.open_block(block.block_id)
     bench.writer.note(BlockBegun(block_id=block.block_id))
+    folder = bench.writer.open_block(block.block_id)
     yield BlockStarted(block=block)
     try:
         yield from _launch_and_measure(bench, block, launcher, folder, left)
@@ -77,7 +77,9 @@ def _attempt(
         evidence = death.failure.evidence or _last_lines(folder / "server.log")
         failure = msgspec.structs.replace(death.failure, evidence=evidence)
     else:
+        bench.writer.note_block_files(block.block_id)
         return None
+    bench.writer.note_block_files(block.block_id)
     bench.writer.note(
         BlockLost(
             block_id=block.block_id,

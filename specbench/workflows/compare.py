@@ -10,11 +10,11 @@ import msgspec
 from specbench.analysis.arms import Arm, arm, level_rows
 from specbench.analysis.compare import Blocks, compare
 from specbench.analysis.comparison import Comparison
-from specbench.analysis.gate import Answer, condition
+from specbench.analysis.gate import Answer, Condition, condition
 from specbench.analysis.metrics import metric
 from specbench.analysis.noise_floor import NoiseFloor, launch_floor, noise_floor
 from specbench.analysis.regression import Undecided, regressed, undecided
-from specbench.errors import InputError
+from specbench.errors import InputError, SpecbenchError
 from specbench.expressions.expression import parse
 from specbench.recording import Recording
 from specbench.report.comparison.answer import in_reading_order
@@ -52,7 +52,10 @@ class CompareOptions:
 
 
 class Compared(msgspec.Struct, frozen=True, kw_only=True, tag="comparison"):
-    """A comparison and what --fail-if made of it; `undecided` numbers cells as they are shown."""
+    """A comparison and what --fail-if made of it.
+
+    `undecided` numbers cells as they are shown; `damage` names files that were left out.
+    """
 
     recording: str
     baseline: str | None
@@ -61,10 +64,14 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True, tag="comparison"):
     failed: Answer | None
     exit_status: int
     undecided: tuple[Undecided, ...] = ()
+    damage: tuple[str, ...] = ()
 
 
 class NoiseReport(msgspec.Struct, frozen=True, kw_only=True, tag="noise_floor"):
-    """An A/A comparison. `stored` is the file in which later comparisons find it, if asked for."""
+    """An A/A comparison. `stored` is the file in which later comparisons find it, if asked for.
+
+    `damage` names files that were left out.
+    """
 
     recording: str
     arm: str
@@ -74,6 +81,7 @@ class NoiseReport(msgspec.Struct, frozen=True, kw_only=True, tag="noise_floor"):
     source: str
     stored: str | None
     exit_status: int
+    damage: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,13 +103,28 @@ def compare_arms(options: CompareOptions) -> Compared | NoiseReport:
     asked = condition(options.fail_if) if options.fail_if is not None else None
     metric(options.metric)
     recording = open_recording(options.recording or options.results)
+    read = [recording]
+    if options.baseline is not None:
+        read.insert(0, open_recording(options.baseline))
+    try:
+        return _answer(options, read, asked)
+    except SpecbenchError as error:
+        if damage := _damage(*read):  # what is refused may be refused for what is left out
+            error.hint = "\n  ".join([*([error.hint] if error.hint else []), *damage])
+        raise
+
+
+def _answer(
+    options: CompareOptions, read: list[Recording], asked: Condition | None
+) -> Compared | NoiseReport:
+    recording = read[-1]
     if options.baseline is None:
         if options.a == options.b:
             return _noise(recording, options)
         tables = read_tables(recording)
         a, b = arm(options.a, tables.trials), arm(options.b, tables.trials)
     else:
-        tables, a, b = _two(open_recording(options.baseline), recording, options)
+        tables, a, b = _two(read[0], recording, options)
     comparison = compare(
         tables.trials,
         tables.requests,
@@ -124,6 +147,7 @@ def compare_arms(options: CompareOptions) -> Compared | NoiseReport:
         undecided=undecided(in_reading_order(comparison), asked)
         if asked is not None and failed == "unknown"
         else (),
+        damage=_damage(*read),
     )
 
 
@@ -132,11 +156,19 @@ def read_tables(recording: Recording) -> Tables:
     facts = {sealed.trial.trial_id: _trial_facts(sealed) for sealed in recording.sealed}
     trials = recording.trials
     if trials.empty:
-        raise InputError("the recording holds no timed trial", where=str(recording.path))
+        raise _empty(recording)
     return Tables(
         trials=with_facts(trials, facts),
         requests=recording.requests,
         blocks=recording.blocks,
+    )
+
+
+def _empty(recording: Recording) -> InputError:
+    return InputError(
+        "the recording holds no timed trial that can be used",
+        where=str(recording.path),
+        hint="; ".join(_damage(recording)) or None,
     )
 
 
@@ -216,7 +248,7 @@ def _used(a: str, b: str, trials: "pd.DataFrame") -> set[str]:
 def _noise(recording: Recording, options: CompareOptions) -> NoiseReport:
     trials = recording.trials
     if trials.empty:
-        raise InputError("the recording holds no timed trial", where=str(recording.path))
+        raise _empty(recording)
     side = arm(options.a, trials)
     chosen = trials[[side.select(levels) for levels in level_rows(trials)]]
     floors = noise_floor(chosen, recording.requests, options.metric, options.a)
@@ -232,6 +264,7 @@ def _noise(recording: Recording, options: CompareOptions) -> NoiseReport:
         source=prior.source,
         stored=None if stored is None else str(stored),
         exit_status=0 if told else EXIT_INCONCLUSIVE,
+        damage=_damage(recording),
     )
 
 
@@ -239,6 +272,10 @@ def _stored(recording: Recording, floors: Sequence[NoiseFloor]) -> Path:
     """Keep floors in the results folder, and in the recording, with which they travel."""
     remember(recording.path, recording.path.name, floors)
     return remember(recording.path.parent, recording.path.name, floors)
+
+
+def _damage(*recordings: Recording) -> tuple[str, ...]:
+    return tuple(f"{each.path.name}/{one}" for each in recordings for one in each.damage)
 
 
 def _status(failed: Answer | None) -> int:

@@ -54,7 +54,7 @@ def _readable(roots: list[Path]) -> list[Recording]:
     recordings = []
     for root in roots:
         try:
-            recordings.append(Recording(root))
+            recordings.append(Recording(root, hashed=False))  # durations only
         except RecordingError:
             continue
     return recordings

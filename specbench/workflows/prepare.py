@@ -15,7 +15,7 @@ from specbench.errors import InputError
 from specbench.model.host import Host
 from specbench.model.load import Dataset, Sampling
 from specbench.model.matrix import Cell, Level, Matrix, WorkloadOptions
-from specbench.model.plan import Measured, Plan
+from specbench.model.plan import Lost, Measured, Plan
 from specbench.recording import (
     Manifest,
     Recording,
@@ -28,6 +28,7 @@ from specbench.recording.entries import RunBegun, RunResumed
 from specbench.version import __version__
 from specbench.workflows.client import client_facts
 from specbench.workflows.history import Past
+from specbench.workflows.recording_open import left_behind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,12 +87,14 @@ def prepare(options: RunOptions) -> Prepared:
         cells = planning.only(cells, options.only, matrix)
     _check_prompts(matrix, cells, datasets)
     _check_nodes(matrix, hosts)
-    recording = None if options.fresh else _latest(options.results, matrix.name)
+    root = None if options.fresh else _latest(options.results, matrix.name)
+    recording = None if root is None else Recording(root)
     plan = planning.plan(
         matrix,
         cells,
         hosts,
-        done={} if recording is None else _measured(Recording(recording)),
+        done={} if recording is None else _measured(recording),
+        lost=() if recording is None else _lost(recording),
         history=past.durations(),
         engines={name: host.image for name, host in hosts.items() if host.image},
         host_files={
@@ -104,13 +107,16 @@ def prepare(options: RunOptions) -> Prepared:
     )
     if options.verdicts_only:
         plan = _verdicts_only(plan)
+    told = [f"damaged: {one}" for one in recording.damage] if recording else []
+    told += left_behind(options.results)
+    plan = msgspec.structs.replace(plan, notices=(*plan.notices, *told))
     return Prepared(
         matrix=matrix,
         hosts=hosts,
         datasets=datasets,
         plan=plan,
         past=past,
-        recording=recording,
+        recording=root,
         results=options.results,
         keep_service=options.keep_service,
     )
@@ -212,6 +218,15 @@ def _latest(results: Path, name: str) -> Path | None:
 
 def _measured(recording: Recording) -> dict[str, Measured]:
     return {sealed.trial.trial_id: _state(sealed) for sealed in recording.sealed}
+
+
+def _lost(recording: Recording) -> list[Lost]:
+    """Give the trials that were sealed and cannot be used any more."""
+    return [
+        Lost(trial_id=one.trial_id, key=one.key, why=f"{one.file} {one.what}")
+        for one in recording.damage
+        if one.trial_id
+    ]
 
 
 def _state(sealed: SealedTrial) -> Measured:

@@ -1,6 +1,5 @@
 """Where a run stands, read from its recording by any other process."""
 
-import fcntl
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,16 +7,21 @@ from typing import Any
 
 import msgspec
 
-from specbench.model.json_text import NOT_JSON
 from specbench.recording import Recording
 from specbench.recording.entries import BlockLost
-from specbench.workflows.recording_open import open_recording
+from specbench.recording.lock import is_locked
+from specbench.recording.progress import read_progress
+from specbench.workflows.recording_open import left_behind, open_recording
 
 WATCH_EVERY_S = 1.0
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """A run at a glance. `live` is what the runner last said; `failures` name what went wrong."""
+    """A run at a glance.
+
+    `live` is what a runner said last, empty where none runs; `failures` name what went wrong,
+    `damage` what is not as it was written; `left_behind` tells of killed runs beside it.
+    """
 
     recording: str
     name: str
@@ -27,19 +31,23 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     failed: int
     live: dict[str, Any] = {}
     failures: list[BlockLost] = []
+    damage: list[str] = []
+    left_behind: list[str] = []
 
 
 def read_status(root: Path) -> Status:
     """Read the newest recording under `root`, or the one that it is."""
-    return _status(open_recording(root))
+    status = _status(open_recording(root))
+    beside = [] if Path(status.recording) == root else left_behind(root)
+    return msgspec.structs.replace(status, left_behind=beside)
 
 
 def follow_status(root: Path) -> Iterator[Status]:
     """Yield the status every second until the run has ended."""
-    path = open_recording(root).path
+    first = read_status(root)
     while True:
-        status = _status(open_recording(path))
-        yield status
+        status = _status(open_recording(first.recording, hashed=False))
+        yield msgspec.structs.replace(status, damage=first.damage, left_behind=first.left_behind)
         if not status.running:
             return
         time.sleep(WATCH_EVERY_S)
@@ -47,8 +55,8 @@ def follow_status(root: Path) -> Iterator[Status]:
 
 def _status(recording: Recording) -> Status:
     ok = sum(sealed.status == "ok" for sealed in recording.sealed)
-    running = _is_locked(recording.paths.lock)
     failures = [entry for entry in recording.journal if isinstance(entry, BlockLost)]
+    running = is_locked(recording.paths)
     return Status(
         recording=str(recording.path),
         name=recording.manifest.name,
@@ -56,26 +64,7 @@ def _status(recording: Recording) -> Status:
         sealed=len(recording.sealed),
         ok=ok,
         failed=len(recording.sealed) - ok,
-        live=_live(recording.paths.progress),
+        live=(read_progress(recording.paths.progress) or {}) if running else {},
         failures=failures,
+        damage=[str(one) for one in recording.damage],
     )
-
-
-def _is_locked(lock: Path) -> bool:
-    """Whether a runner holds the recording; the kernel knows, whatever the files say."""
-    try:
-        with lock.open("r") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
-    except BlockingIOError:
-        return True
-    return False
-
-
-def _live(path: Path) -> dict[str, Any]:
-    try:
-        state = msgspec.json.decode(path.read_bytes())
-    except (OSError, *NOT_JSON):
-        return {}  # the runner is just replacing it, or never wrote one
-    return state if isinstance(state, dict) else {}

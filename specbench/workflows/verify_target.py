@@ -10,7 +10,7 @@ from specbench.errors import HostError, InputError, RecordingError
 from specbench.verify.battery import open_session, run_battery
 from specbench.verify.client import Client
 from specbench.verify.deferred import score_recording
-from specbench.verify.events import VerdictReady, VerifyEvent
+from specbench.verify.events import VerdictReady, VerifyEvent, VerifyNotice
 from specbench.verify.handshake import shake_hands
 from specbench.verify.options import VerifyOptions
 from specbench.verify.recorded_outputs import record_outputs
@@ -80,6 +80,8 @@ def recorded_verdicts(path: Path) -> Iterator[VerifyEvent]:
 
     """
     recording = open_recording(path)
+    for one in recording.damage:
+        yield VerifyNotice(text=f"damaged: {one}")
     if not recording.verdicts:
         raise RecordingError(
             "the recording holds no verdict",

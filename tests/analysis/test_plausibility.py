@@ -110,6 +110,18 @@ def test_a_last_step_that_was_cut_is_no_contradiction() -> None:
     assert untrue([long], speculative=True) == ({}, ())
 
 
+def test_drafts_behind_the_end_of_short_replies_are_no_accept_len() -> None:
+    """Nine tokens in two steps that accepted five drafts each: 4 a step, and not 6."""
+    short = {"output_tokens": 9, "chunk_tokens": [], "chunk_ns": [], "spec_verify_ct": 2}
+    rows = [reply(**short, spec_accepted=10, spec_histogram=[0, 0, 0, 0, 0, 2])]
+
+    row = summarise(rows, report(), speculative=True)
+
+    assert row["accept_len"] is None
+    assert row["step_ms"] is None
+    assert "make 12 tokens, and 8 came" in row["in_doubt"]["counts_in_doubt"]
+
+
 def test_one_uncounted_reply_leaves_the_throughput_empty() -> None:
     """Missing usage is missing, not no tokens."""
     rows = [reply(), reply(output_tokens=None, chunk_tokens=[], reason="no_usage")]

@@ -2,8 +2,10 @@
 
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import msgspec
@@ -68,6 +70,38 @@ def test_an_attached_server_that_differs_is_refused_and_left_running(
         measured()
 
     assert stranger.poll() is None
+
+
+class Vllm(BaseHTTPRequestHandler):
+    """As much of a vLLM server as says what it is."""
+
+    def do_GET(self) -> None:
+        body = b'{"object": "list", "data": [{"id": "m", "owned_by": "vllm"}]}'
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
+        pass
+
+
+def test_a_server_of_another_product_than_the_matrix_means_is_refused(
+    attached: Host, spec_of: Make, tmp_path: Path
+) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Vllm) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        host = msgspec.structs.replace(attached, url=f"http://127.0.0.1:{server.server_port}")
+        try:
+            with (
+                pytest.raises(HostError, match="is vllm, and a matrix that names no") as error,
+                launcher_for(host, patience=PATIENCE).running(spec_of(), tmp_path),
+            ):
+                pass
+        finally:
+            server.shutdown()
+
+    assert error.value.hint == "write server: {engine: vllm} in the matrix"
 
 
 def test_nobody_at_the_url_is_said_before_anything_else(

@@ -40,6 +40,8 @@ def show(answer: Compared | NoiseReport, how: Shown) -> int:
 
     Raises InputError where `why` names no cell.
     """
+    for one in answer.damage:
+        typer.echo(f"damaged: {one}", err=True)
     if how.json:
         typer.echo(msgspec.json.format(msgspec.json.encode(answer), indent=1).decode())
         return answer.exit_status

@@ -78,10 +78,9 @@ def describe(event: RunEvent) -> str:
     match event:
         case RunStarted(recording=recording, plan=plan, resumed=resumed):
             begun = "resuming" if resumed else "recording to"
-            return (
-                f"{begun} {recording}\n{len(plan.trials)} trials to measure"
-                f" in {plan.launches} launches"
-            )
+            told = [f"note: {notice}" for notice in plan.notices]
+            count = f"{len(plan.trials)} trials to measure in {plan.launches} launches"
+            return "\n".join([f"{begun} {recording}", *told, count])
         case BlockStarted(block=block):
             return f"{block.host}: launching {_server(block)}"
         case BlockLoading(block=block, progress=load):

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
 def show(files: "ReportFiles", *, as_json: bool) -> None:
     """Print the headline of each recording and where the report lies; or one JSON document."""
+    for chapter in files.document.chapters:
+        for one in chapter.evidence.damage:
+            typer.echo(f"damaged: {chapter.evidence.name}/{one}", err=True)
     if as_json:
         typer.echo(json.dumps(_document(files), indent=1))
         return

@@ -126,6 +126,14 @@ def status(state: Status, *, as_json: bool) -> None:
     typer.echo("\n".join(_status_lines(state)))
 
 
+def cleaned(removed: list[Path], *, as_json: bool) -> None:
+    """Show which folders were removed."""
+    if as_json:
+        emit_json({"removed": [str(root) for root in removed]})
+        return
+    typer.echo("\n".join(f"removed {root}" for root in removed) or "nothing to remove")
+
+
 def watch(states: Iterator[Status]) -> None:
     """Show where a run stands, again and again until it ends."""
     from rich.live import Live  # only --watch pays for it
@@ -153,6 +161,8 @@ def _status_lines(state: Status) -> list[str]:
         lines.append(f"  failed: {failure.cause}")
         if failure.hint:
             lines.append(f"    {failure.hint}")
+    lines += [f"  damaged: {one}" for one in state.damage]
+    lines += [f"  note: {one}" for one in state.left_behind]
     return [*lines, f"recording: {state.recording}"]
 
 

@@ -20,8 +20,12 @@ class InvalidCell:
 
 
 def section(evidence: Evidence) -> Section:
-    """Tell what failed, with the diagnosis, the log's last lines and what to do; else nothing."""
+    """Tell what is damaged and what failed: the diagnosis, the log's last lines, what to do."""
     statements = [
+        *(
+            Statement(kind="failure", text=f"Damaged: {sentence(str(one))}")
+            for one in evidence.damage
+        ),
         *(
             Statement(
                 kind="failure",
