@@ -129,7 +129,12 @@ def rows(seen: Launches) -> dict[int, dict[str, float]]:
     found = {}
     for concurrency in sorted({int(str(cell.levels["concurrency"])) for cell in pairs[0].cells}):
         two, five, one = (
-            [c for answer in answers for c in answer.cells if c.levels["concurrency"] == concurrency]
+            [
+                c
+                for answer in answers
+                for c in answer.cells
+                if c.levels["concurrency"] == concurrency
+            ]
             for answers in (pairs, arms, [slower] if slower else [])
         )
         half = float(np.median([_half(cell) for cell in five]))

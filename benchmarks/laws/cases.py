@@ -220,7 +220,7 @@ ADVICE = (
          Design(3, 1, (1, 2, 4), (0.0,), (7, 15)), Law(gain=0.03), None, _ADVISED),
 )  # fmt: skip
 
-_BOLD: Limits = {"bold": (0, 5)}
+_BOLD: Limits = {"bold": (-100, 5)}  # a probability that is said too low misleads nobody
 BEST = (
     Case("4 servers within 2 %, T=0, c=4, 3 x 3", Design(3, 3, budget=(7, 15), **GREEDY),
          Law(gain_sd=0.02, budget_sd=0.02), None, _BOLD),
