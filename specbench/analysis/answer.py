@@ -99,8 +99,8 @@ def _answer(
 def _doubts(part: Sequence[Verdicts], judged: Sequence[Judged]) -> list[str]:
     """Name what withholds the pooled verdict.
 
-    Few requests a slot may lean a cell by as much as its interval must be beyond; the mean over cells
-    leans by their share of it.
+    Few requests a slot may lean a cell by as much as its interval must be beyond; the mean over
+    cells leans by their share of it.
     """
     found = [doubt for verdict in part for doubt in verdict.doubts if not doubt.startswith(FEW)]
     few = [verdict.few for verdict in part if verdict.few]
@@ -108,10 +108,8 @@ def _doubts(part: Sequence[Verdicts], judged: Sequence[Judged]) -> list[str]:
     if found or all(_stands(one, lean) for one in judged):
         return found[:1]
     where = f" in {len(few)} of {len(part)} cells" if len(part) > 1 else ""
-    return [
-        f"{FEW} {few[0]}{where}; no verdict unless its"
-        f" interval is beyond {100 * math.expm1(lean):.2g} %"
-    ]
+    least = f"{100 * math.expm1(lean):.2g} %"
+    return [f"{FEW} {few[0]}{where}; no verdict unless its interval is beyond {least}"]
 
 
 def _stands(judged: Judged, lean: float) -> bool:

@@ -1,11 +1,13 @@
 """The read side: a recording as a person sees it - tables, blocks, verdicts."""
 
+import hashlib
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import msgspec
 
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Summarise = Callable[[SealedTrial, Iterable[RequestRecord]], dict[str, Any]]
+
+RESTORE = "restore the recording from where it was made, or measure again: `specbench run --fresh`"
 
 _decode_request = msgspec.json.Decoder(RequestRecord).decode
 _decode_trial = msgspec.json.Decoder(SealedTrial).decode
@@ -77,8 +81,9 @@ def sealed_files(paths: RecordingPaths) -> list[Path]:
 class Recording:
     """One recording, opened for reading; it never changes what is on disk.
 
-    `summarise` computes the summary columns of a trial whose stored row was computed by other
-    definitions than version `row_version`; None trusts the stored rows.
+    `summarise` computes the summary columns of a trial from its requests: a stored row of other
+    definitions than version `row_version` is replaced, and one of these is refused where it says
+    something else. None trusts the stored rows.
     """
 
     def __init__(
@@ -134,9 +139,24 @@ class Recording:
         }
 
     def requests_of(self, trial_id: str) -> Iterator[RequestRecord]:
-        """Stream the request records of one sealed trial."""
+        """Stream the request records of one sealed trial, as they were when it was sealed.
+
+        Raises RecordingError where the file is missing, damaged or another than was sealed.
+        """
         path = self.paths.trial(trial_id) / "requests.jsonl"
-        with path.open("rb") as file:
+        try:
+            file = path.open("rb")
+        except FileNotFoundError as error:
+            raise RecordingError("the requests of a trial are missing", where=str(path)) from error
+        with file:
+            known = self._hashes.get(trial_id)
+            if known and hashlib.file_digest(file, "sha256").hexdigest() != known:
+                raise RecordingError(
+                    "the requests of a trial were changed after it was sealed",
+                    where=str(path),
+                    hint=RESTORE,
+                )
+            file.seek(0)
             for number, line in enumerate(file, start=1):
                 try:
                     yield _decode_request(line)
@@ -145,17 +165,25 @@ class Recording:
                         f"a request is damaged: {why_not(error)}", where=f"{path}:{number}"
                     ) from error
 
+    @cached_property
+    def _hashes(self) -> dict[str, str]:
+        return {sealed.trial.trial_id: sealed.requests_sha256 for sealed in self.sealed}
+
     def row_of(self, sealed: SealedTrial) -> dict[str, Any]:
         """Give the summary columns of one trial, computed again where definitions moved on.
 
         They have moved on where the version says so, or a column of today was not computed then.
+        Raises RecordingError, with the name of the column, where a stored row is not what its
+        requests give.
         """
-        complete = not sealed.row or sealed.row.keys() >= set(
-            names_from("requests", optional=False)
-        )
-        if self._summarise is None or (sealed.row_version == self._row_version and complete):
+        today = sealed.row_version == self._row_version
+        if self._summarise is None or (today and not sealed.row):
             return sealed.row
-        return self._summarise(sealed, self.requests_of(sealed.trial.trial_id))
+        known = self._summarise(sealed, self.requests_of(sealed.trial.trial_id))
+        if not today or not sealed.row.keys() >= set(names_from("requests", optional=False)):
+            return known
+        _refuse_edited(sealed.row, known, self.paths.trial(sealed.trial.trial_id) / "trial.json")
+        return sealed.row
 
     @cached_property
     def trials(self) -> "pd.DataFrame":
@@ -197,6 +225,25 @@ def _read_verdict(file: Path) -> RecordedVerdict:
         return msgspec.convert(upgraded(json.loads(file.read_bytes())), RecordedVerdict)
     except (ValueError, RecursionError) as error:
         raise RecordingError(f"a verdict is damaged: {why_not(error)}", where=str(file)) from error
+
+
+def _refuse_edited(stored: dict[str, Any], known: dict[str, Any], file: Path) -> None:
+    """Refuse a row with a number that its requests do not give."""
+    for name, value in known.items():
+        said = stored.get(name, value)
+        if _number(value) and _number(said) and math.isclose(value, said, rel_tol=1e-9):
+            continue
+        if said != value and (_number(value) or _number(said)):
+            raise RecordingError(
+                f"{name} was changed after the trial was sealed: {said} stands there, and its"
+                f" requests give {value}",
+                where=str(file),
+                hint=RESTORE,
+            )
+
+
+def _number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _read_sealed(file: Path) -> SealedTrial:

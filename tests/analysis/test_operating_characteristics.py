@@ -36,8 +36,8 @@ def test_no_difference_is_not_said_of_three_per_cent() -> None:
     assert found["alike, these"] <= 2.0
 
 
-def test_a_difference_in_all_cells_is_the_answer_although_some_have_few_requests_a_slot() -> None:
-    found = figures.pooled(POOLED["5 % everywhere, 3 x 1"], RUNS, 4)
+def test_a_difference_in_all_cells_is_the_answer() -> None:
+    found = figures.pooled(POOLED["the same, c = 1, 2, 4: 8 requests a slot"], RUNS, 4)
 
     assert found["right"] >= 70.0
     assert found["wrong"] == 0.0

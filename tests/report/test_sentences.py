@@ -11,7 +11,7 @@ from specbench.report.inputs import Evidence
 from specbench.report.statements import Section
 from tests.report.synthetic import clean, grid, interleaved, trial
 
-RATIO = r"(?P<ratio>[\d.]+×)"
+RATIO = r"(?P<ratio>[\d.]+\u00d7)"
 INTERVAL = r"(?P<interval>\[(?P<low>[\d.]+), (?P<high>[\d.]+)\])"
 N = r"\(n = (?P<trials>\d+) trials in (?P<launches>\d+) launch(?:es)?"
 SPEED = re.compile(
@@ -23,8 +23,9 @@ CLEAREST = re.compile(
     rf" clearest is (?P<cell>.+): {RATIO}, 95 % interval {INTERVAL} {N}"
 )
 PARTS = re.compile(
-    rf"(?P<cell>.+): accept_len (?P<accept>[\d.]+×) of the control's, step time (?P<step>[\d.]+×);"
-    rf" their quotient is (?P<quotient>[\d.]+)×, and tok_s came to {RATIO} {INTERVAL}"
+    r"(?P<cell>.+): accept_len (?P<accept>[\d.]+\u00d7) of the control's, step time"
+    r" (?P<step>[\d.]+\u00d7);"
+    rf" their quotient is (?P<quotient>[\d.]+)\u00d7, and tok_s came to {RATIO} {INTERVAL}"
 )
 ACCEPTANCE = re.compile(
     rf"(?P<cell>.+): accept_len (?P<value>[\d.]+), 95 % interval {INTERVAL}"
