@@ -80,11 +80,13 @@ bench-attacks: setup
 	$(BIN)/python -m benchmarks.mutations
 	$(BIN)/python -m benchmarks.kills
 
-# Coverage of the intervals, launches of isolate, a million rows: the figures of the docs.
+# Coverage of the intervals, launches of isolate, a million rows: the figures of the docs. The last
+# one measures servers, so nothing else may run on the machine meanwhile.
 bench-stats: setup
 	$(BIN)/python benchmarks/stats_compare.py --docs
 	$(BIN)/python benchmarks/stats_isolate.py
 	$(BIN)/python benchmarks/stats_million.py
+	$(BIN)/python benchmarks/real_aa.py --docs
 
 # The pictures of the documentation, from the demo's recording and a run of the tutorial (chromium).
 docs-pictures: demo

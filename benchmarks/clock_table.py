@@ -1,11 +1,18 @@
-"""Print the clock's throughput by concurrency beside the public table it was fitted to.
+"""Print the clock's throughput beside the public table it was fitted to, or beside a recording.
 
-    python benchmarks/clock_table.py
+    python benchmarks/clock_table.py               # the public table
+    python benchmarks/clock_table.py RECORDING     # latencies at concurrency 1 beside the clock
 
 Source: model card of z-lab/Qwen3.5-4B-DFlash (SGLang, one B200, block 16, Math500).
 """
 
-from specbench.engine.server.clock import GPUS, MODELS, Clock, round_of
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from specbench.engine.server.build import round_shape
+from specbench.engine.server.clock import GPUS, MODELS, Clock, guess_model, round_of
 
 PUBLISHED = {1: (274, 959), 8: (1971, 5851), 16: (3663, 8563), 32: (5836, 10713)}
 ACCEPT_LEN = 6.3
@@ -26,7 +33,56 @@ def rows() -> list[tuple[int, float, float, float, float]]:
     return table
 
 
+def modelled(
+    server: Mapping[str, Any], accept_len: float, prompts: Sequence[float]
+) -> dict[str, float]:
+    """Latency columns of one request at a time, as the clock gives them.
+
+    `server` is the server's own account of its arguments, `accept_len` what was measured,
+    `prompts` the lengths of the prompts, of which none was cached. The reply's first token comes
+    with its prefill; each step after it gives accept_len tokens.
+    """
+    own = server["specbench_engine"]
+    size = own["clock_model"] or guess_model(str(server["model_path"]))
+    clock = Clock(GPUS[own["gpu"]], MODELS[size])
+    chunk = int(server["chunked_prefill_size"] or 0)
+    ordered = sorted(clock.chunked_prefill_s(int(n), 0, chunk) for n in prompts)
+    middle = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
+    context = round(sum(prompts) / len(prompts))
+    step = clock.step_s(round_shape(dict(server)), 1, context)
+    return {
+        "step_ms": 1000 * step,
+        "tpot_ms_p50": 1000 * step / accept_len,
+        "tok_s_user": accept_len / step,
+        "ttft_ms_p50": 1000 * middle,
+    }
+
+
+def beside(path: Path) -> list[str]:
+    """Lines of a Markdown table: each latency column of a recording beside the clock's."""
+    from specbench.workflows.recording_open import open_recording  # noqa: PLC0415 - slow to load
+
+    recording = open_recording(path)
+    trials, requests = recording.trials, recording.requests
+    chosen = trials[(trials["concurrency"] == 1) & (trials["temperature"] == 0)]
+    lines = ["| arm | column | measured | clock | difference |", "|---|---|---|---|---|"]
+    for row in chosen.to_dict("records"):
+        mine = requests[(requests["trial_id"] == row["trial_id"]) & (requests["status"] == "ok")]
+        prompts = mine.loc[mine["phase"] == "measured", "prompt_tokens"].tolist()
+        server = recording.blocks[row["block_id"]]["server_info"]
+        arm = " ".join(str(row[name]) for name in ("algorithm", "budget", "topk") if name in row)
+        for name, clock in modelled(server, float(row["accept_len"]), prompts).items():
+            value = float(row[name])
+            off = f"{100 * (value / clock - 1):+.1f} %" if value > 0 else "withheld"
+            told = f"{value:.4g}" if value > 0 else "-"
+            lines.append(f"| {arm} | {name} | {told} | {clock:.4g} | {off} |")
+    return lines
+
+
 def main() -> None:
+    if len(sys.argv) > 1:
+        print("\n".join(beside(Path(sys.argv[1]))))
+        return
     print("concurrency | AR tok/s (published) | DFlash tok/s (published) | speed-up (published)")
     for n, ar, dflash, ar_error, dflash_error in rows():
         known = PUBLISHED[n]

@@ -171,6 +171,7 @@ POWER = (
 )  # fmt: skip
 
 _FAMILY = Design(3, 1, **ALL_LOADS)
+_ENOUGH = Design(3, 1, (1, 2, 4), (0.0, 1.0), (7, 15))
 _POOLED: Limits = {"wrong": (0, 5), "covers, these": (94, 100), "covers, such": (94, 100)}
 _KIND: Limits = {**_POOLED, "covers, kind": (93, 100)}
 POOLED = (
@@ -180,8 +181,9 @@ POOLED = (
          {**_KIND, "wrong": (0, 6), "covers, these": (93, 100)}),
     Case("no effect, a launch differs by load (1 %), 5 x 1", Design(5, 1, **ALL_LOADS), _restarts(cell_sd=0.01), None, _KIND),
     Case("0 % on average, cells differ by 5 %, 3 x 3", Design(3, 3, **ALL_LOADS), Law(gain_sd=0.05), None, _KIND),
-    Case("5 % everywhere, 3 x 1", _FAMILY, Law(gain=0.05), None, {**_KIND, "right": (80, 100)}),
-    Case("5 % on average, cells differ by 2 %, 3 x 3", Design(3, 3, **ALL_LOADS), Law(gain=0.05, gain_sd=0.02), None, {**_KIND, "right": (80, 100)}),
+    Case("5 % everywhere, 3 x 1", _FAMILY, Law(gain=0.05), None, {**_KIND, "right": (50, 100)}),
+    Case("the same, c = 1, 2, 4: 8 requests a slot", _ENOUGH, Law(gain=0.05), None, {**_KIND, "right": (80, 100)}),
+    Case("5 % on average, cells differ by 2 %, 3 x 3", Design(3, 3, **ALL_LOADS), Law(gain=0.05, gain_sd=0.02), None, {**_KIND, "right": (50, 100)}),
     Case("20 % at c=1, -20 % at c=16, 5 x 3", Design(5, 3, **ALL_LOADS), Law(gains={1: 0.2, 4: 0.0, 16: -0.2}), None, {"mixed": (80, 100)}),
 )  # fmt: skip
 
@@ -220,7 +222,7 @@ ADVICE = (
          Design(3, 1, (1, 2, 4), (0.0,), (7, 15)), Law(gain=0.03), None, _ADVISED),
 )  # fmt: skip
 
-_BOLD: Limits = {"bold": (0, 5)}
+_BOLD: Limits = {"bold": (-100, 5)}  # a probability that is said too low misleads nobody
 BEST = (
     Case("4 servers within 2 %, T=0, c=4, 3 x 3", Design(3, 3, budget=(7, 15), **GREEDY),
          Law(gain_sd=0.02, budget_sd=0.02), None, _BOLD),

@@ -24,7 +24,7 @@ def replies(*, greedy: bool) -> NDArray[np.float64]:
 
 
 def main() -> None:
-    from specbench.workflows.opening import open_recording  # noqa: PLC0415 - slow to load
+    from specbench.workflows.recording_open import open_recording  # noqa: PLC0415 - slow to load
 
     recording = open_recording(Path(sys.argv[1]))
     rows = recording.requests.merge(recording.trials[["trial_id", "temperature"]], on="trial_id")

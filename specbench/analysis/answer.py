@@ -1,9 +1,10 @@
 """One answer to the whole question: the mean over cells, and where it differs."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from specbench.analysis.comparison import Outcome, Pooled
-from specbench.analysis.judge import SMALL, Verdicts, estimate, outcome, wider
+from specbench.analysis.judge import EQUIVALENT, SMALL, Verdicts, estimate, outcome, wider
 from specbench.analysis.metrics import Metric
 from specbench.model.matrix import Level
 from specbench.stats.family import Judged, judged_together
@@ -75,7 +76,7 @@ def _answer(
     one: Pool, this: Judged, such: Judged, part: Sequence[Verdicts], metric: Metric,
     place: tuple[str | None, Level], family: int, withheld: int, differs: float | None,
 ) -> Pooled:  # fmt: skip
-    doubts = _doubts(part, such)
+    doubts = _doubts(part, (this, such))
     verdict, why = outcome(such, metric, doubts, family)
     alone = [] if one.cells is None else [Judged.alone(one.cells)]
     return Pooled(
@@ -95,8 +96,26 @@ def _answer(
     )
 
 
-def _doubts(part: Sequence[Verdicts], judged: Judged) -> list[str]:
-    """Name what withholds the pooled verdict: few requests only a small one."""
-    found = [doubt for verdict in part for doubt in verdict.doubts]
-    small = all(doubt.startswith(FEW) for doubt in found)
-    return [] if small and abs(judged.effect.value) >= SMALL else found[:1]
+def _doubts(part: Sequence[Verdicts], judged: Sequence[Judged]) -> list[str]:
+    """Name what withholds the pooled verdict.
+
+    Few requests a slot may lean a cell by as much as its interval must be beyond; the mean over
+    cells leans by their share of it.
+    """
+    found = [doubt for verdict in part for doubt in verdict.doubts if not doubt.startswith(FEW)]
+    few = [verdict.few for verdict in part if verdict.few]
+    lean = SMALL * len(few) / len(part)
+    if found or all(_stands(one, lean) for one in judged):
+        return found[:1]
+    where = f" in {len(few)} of {len(part)} cells" if len(part) > 1 else ""
+    least = f"{100 * math.expm1(lean):.2g} %"
+    return [f"{FEW} {few[0]}{where}; no verdict unless its interval is beyond {least}"]
+
+
+def _stands(judged: Judged, lean: float) -> bool:
+    """Whether what would be said is true of a mean that leans by so much."""
+    if judged.decided:
+        return abs(judged.effect.value) - judged.half >= lean
+    if judged.within(EQUIVALENT):
+        return judged.within(EQUIVALENT - lean)
+    return judged.effect.minimum_detectable(half=judged.half) >= lean

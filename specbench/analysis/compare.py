@@ -22,6 +22,7 @@ from specbench.analysis.cells import Sides, cell_of, sides_of
 from specbench.analysis.comparison import ArmSummary, CellComparison, Comparison
 from specbench.analysis.confounds import differences, refuse
 from specbench.analysis.crossover import Crossover, crossovers
+from specbench.analysis.equal_answers import equal_answers
 from specbench.analysis.gate import lossless_gate
 from specbench.analysis.judge import Verdicts, judge
 from specbench.analysis.metrics import Metric, metric
@@ -150,7 +151,10 @@ def _assemble(
         crossovers=_crossovers(matching.cells, verdicts) if turns else (),
         ranking=choices(used, blocks, totals, prior=metric.prior) if details else (),
         launch_noise=metric.prior.source,
-        caveats=caveats(matching, sides, verdicts, cells, tables),
+        caveats=(
+            *caveats(matching, sides, verdicts, cells, tables),
+            *equal_answers(requests, [(one.a, one.b) for one in sides]),
+        ),
     )
 
 

@@ -46,12 +46,17 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verdicts(msgspec.Struct, frozen=True, kw_only=True):
-    """One cell judged: for this workload and for such workloads, with the doubts that withhold."""
+    """One cell judged: for this workload and for such workloads, with the doubts that withhold.
+
+    `few` says how few requests a slot had, or nothing: whatever the effect was, and so it is no
+    doubt of a large one.
+    """
 
     this: Judged
     such: Judged
     answered: Answered
     doubts: tuple[str, ...]
+    few: str = ""
 
 
 def measured(
@@ -93,6 +98,7 @@ def judge(cells: Sequence[Cell], metric: Metric, *, apart: bool = False) -> list
                 noise=cell.noise,
             ),
             doubts=(*cell.held, *_withheld(cell, such, apart=apart)),
+            few=cell.few,
         )
         for cell, source, this, such in zip(cells, sources, judged[0], wider(*judged), strict=True)
     ]

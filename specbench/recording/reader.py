@@ -2,11 +2,12 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import msgspec
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 Summarise = Callable[[SealedTrial, Iterable[RequestRecord]], dict[str, Any]]
 
+RESTORE = "restore the recording from where it was made, or measure again: `specbench run --fresh`"
+
 _decode_request = msgspec.json.Decoder(RequestRecord).decode
 
 
@@ -37,8 +40,9 @@ class Recording:
 
     What is not as it was written is left out and named in `damage`. `summarise` computes the
     summary columns of a trial whose stored row was computed by other definitions than version
-    `row_version`; None trusts the stored rows. Without `hashed` the requests are not held against
-    their hashes: for a quick look at durations.
+    `row_version`; where no hash of a stored row is known, it is held against what its requests
+    give. None trusts the stored rows. Without `hashed` the requests are not held against their
+    hashes: for a quick look at durations.
     """
 
     def __init__(
@@ -152,7 +156,10 @@ class Recording:
         return [Damage(file="journal.jsonl", what=what, left=left)]
 
     def requests_of(self, trial_id: str) -> Iterator[RequestRecord]:
-        """Stream the request records of one sealed trial."""
+        """Stream the request records of one sealed trial, as they were when it was sealed.
+
+        Raises RecordingError where the file is missing, damaged or another than was sealed.
+        """
         path = self.paths.trial(trial_id) / "requests.jsonl"
         number = 0
         try:
@@ -173,13 +180,21 @@ class Recording:
         """Give the summary columns of one trial, computed again where definitions moved on.
 
         They have moved on where the version says so, or a column of today was not computed then.
+        Raises RecordingError, with the name of the column, where the journal knows no hash of a
+        trial and its row is not what its requests give.
         """
-        complete = not sealed.row or sealed.row.keys() >= set(
-            names_from("requests", optional=False)
-        )
-        if self._summarise is None or (sealed.row_version == self._row_version and complete):
+        today = sealed.row_version == self._row_version
+        if self._summarise is None or (today and not sealed.row):
             return sealed.row
-        return self._summarise(sealed, self.requests_of(sealed.trial.trial_id))
+        complete = sealed.row.keys() >= set(names_from("requests", optional=False))
+        listed = self._listed.trials.get(sealed.trial.trial_id)
+        if today and complete and listed is not None and listed.trial_sha256:
+            return sealed.row
+        known = self._summarise(sealed, self.requests_of(sealed.trial.trial_id))
+        if not today or not complete:
+            return known
+        _refuse_edited(sealed.row, known, self.paths.trial(sealed.trial.trial_id) / "trial.json")
+        return sealed.row
 
     @cached_property
     def trials(self) -> "pd.DataFrame":
@@ -236,3 +251,22 @@ def _manifest_damage(paths: RecordingPaths, listed: Listed) -> list[Damage]:
         return []
     left = "what it says of the matrix, hosts and datasets is in doubt"
     return [Damage(file="manifest.json", what=CHANGED, left=left)]
+
+
+def _refuse_edited(stored: dict[str, Any], known: dict[str, Any], file: Path) -> None:
+    """Refuse a row with a number that its requests do not give."""
+    for name, value in known.items():
+        said = stored.get(name, value)
+        if _number(value) and _number(said) and math.isclose(value, said, rel_tol=1e-9):
+            continue
+        if said != value and (_number(value) or _number(said)):
+            raise RecordingError(
+                f"{name} was changed after the trial was sealed: {said} stands there, and its"
+                f" requests give {value}",
+                where=str(file),
+                hint=RESTORE,
+            )
+
+
+def _number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -199,6 +199,45 @@ def test_few_requests_a_slot_support_a_verdict_far_beyond_five_per_cent() -> Non
     assert "few_requests" in cell.flags
 
 
+def over_loads(step_ms: float, loads: tuple[int, ...] = (1, 2, 3, 16)) -> Comparison:
+    sides = [
+        Side(name, concurrency=loads, step_ms=step, launches=5, launch_sd=0.001)
+        for name, step in (("dflash", 10.0), ("eagle", step_ms))
+    ]
+    return judged(recording(*sides))
+
+
+def test_few_requests_in_some_cells_withhold_the_mean_by_their_share_only() -> None:
+    every, some = over_loads(9.4, (15, 16)), over_loads(9.4)
+
+    assert every.pooled.verdict == "inconclusive"
+    assert every.pooled.why.startswith("few_requests: 30 requests on 15 slots, and 8 a slot are")
+    assert every.pooled.why.endswith(
+        "in 2 of 2 cells; no verdict unless its interval is beyond 5 %"
+    )
+    assert some.pooled.verdict == "faster"
+    assert some.pooled.this_workload.ratio == pytest.approx(1 / 0.94, abs=0.01)
+
+
+def test_cells_with_few_requests_count_however_large_their_own_effect_is() -> None:
+    """A share that leaves out the cells that came out large would choose by what it judges."""
+    large = over_loads(7.0, (15, 16))
+
+    assert large.pooled.verdict == "faster"
+    assert large.pooled.withheld == 0
+    assert large.pooled.cells == 2
+
+
+def test_a_mean_that_few_requests_may_move_out_of_two_per_cent_is_not_called_equal() -> None:
+    some, none = over_loads(10.0), over_loads(10.0, (1, 2, 3))
+
+    assert none.pooled.verdict == "no_difference"
+    assert some.pooled.verdict == "inconclusive"
+    assert some.pooled.why.endswith(
+        "in 1 of 4 cells; no verdict unless its interval is beyond 1.2 %"
+    )
+
+
 def test_requests_that_fail_on_one_arm_withhold_the_verdict() -> None:
     trials, requests, blocks = equal_arms(3, 1.3)
     longest = requests["prompt_id"] == "p3"

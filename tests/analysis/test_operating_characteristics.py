@@ -9,6 +9,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 RUNS = 60
 EQUAL = [case for case in cases.ISSUE if case.design.cells == 1]
+POOLED = {case.name: case for case in cases.POOLED}
 POWER = {case.name: case for case in cases.POWER}
 
 
@@ -33,3 +34,11 @@ def test_no_difference_is_not_said_of_three_per_cent() -> None:
     found = figures.found_effects(POWER["3 %, 5 x 3"], RUNS, 3)
 
     assert found["alike, these"] <= 2.0
+
+
+def test_a_difference_in_all_cells_is_the_answer() -> None:
+    found = figures.pooled(POOLED["the same, c = 1, 2, 4: 8 requests a slot"], RUNS, 4)
+
+    assert found["right"] >= 70.0
+    assert found["wrong"] == 0.0
+    assert found["covers, kind"] >= 85.0

@@ -1,10 +1,12 @@
+import json
 from pathlib import Path
 
 import msgspec
 import pandas as pd
 import pytest
 
-from specbench.model.columns import TRIAL_COLUMNS
+from specbench.errors import RecordingError
+from specbench.model.columns import TRIAL_COLUMNS, names_from
 from specbench.model.verdict import Claim, RecordedVerdict, VerdictName
 from specbench.recording import Recording, Writer
 from specbench.recording.tables import (
@@ -65,6 +67,32 @@ def test_rows_of_other_definitions_are_computed_again(recording: Recording) -> N
     )
 
     assert list(newer.trials["tok_s"]) == [3.0, 3.0]
+
+
+def _checked(path: Path) -> Recording:
+    """A recording whose columns follow from its requests: tok_s is their number and seven."""
+    return Recording(
+        path,
+        summarise=lambda _, records: {"tok_s": float(len(list(records))) + 7.0},
+        row_version=1,
+    )
+
+
+def test_a_row_of_no_known_hash_is_held_against_its_requests_and_refused_by_name(
+    recording: Recording,
+) -> None:
+    recording.paths.journal.unlink()
+    file = recording.paths.trial("t001") / "trial.json"
+    content = json.loads(file.read_bytes()) | {"row_version": 1}
+    columns = dict.fromkeys(names_from("requests", optional=False))
+    file.write_text(json.dumps(content | {"row": columns | {"tok_s": 10.0}}))
+
+    assert _checked(recording.path).trials.loc[0, "tok_s"] == 10.0
+
+    file.write_text(json.dumps(content | {"row": columns | {"tok_s": 11.0}}))
+
+    with pytest.raises(RecordingError, match=r"tok_s was changed .*: 11\.0 stands there.* 10\.0"):
+        _ = _checked(recording.path).trials
 
 
 def _verdict(fingerprint: str, claims: list[tuple[str, float]]) -> RecordedVerdict:

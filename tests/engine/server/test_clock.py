@@ -47,6 +47,46 @@ def test_the_public_table_is_met_within_15_per_cent() -> None:
     assert all(abs(error) < 15 for *_, ar, spec in rows for error in (ar, spec))
 
 
+def server(algorithm: str | None, width: int, **changes: object) -> dict[str, object]:
+    return {
+        "specbench_engine": {"gpu": "b200", "clock_model": None},
+        "model_path": "embedded",
+        "chunked_prefill_size": 8192,
+        "speculative_algorithm": algorithm,
+        "speculative_num_steps": 1,
+        "speculative_eagle_topk": 1,
+        "speculative_num_draft_tokens": width,
+        "speculative_dflash_block_size": width,
+        "disable_overlap_schedule": False,
+    } | changes
+
+
+@pytest.mark.parametrize(
+    ("account", "step_ms"),
+    [
+        (server(None, 1), 3.64),
+        (server("DFLASH", 16), 6.57),
+        (server("DDTREE", 16, speculative_eagle_topk=4, disable_overlap_schedule=True), 7.22),
+    ],
+    ids=["ar", "dflash", "ddtree"],
+)
+def test_the_columns_of_one_request_follow_from_its_steps(
+    account: dict[str, object], step_ms: float
+) -> None:
+    """The figures of docs/explanation/clock.md."""
+    script = Path(__file__).parents[3] / "benchmarks" / "clock_table.py"
+    modelled = runpy.run_path(str(script))["modelled"]
+
+    columns = modelled(account, accept_len=4.0, prompts=[26, 98, 186])
+    longer = modelled(account, accept_len=4.0, prompts=[26, 4493, 4493])
+
+    assert columns["step_ms"] == pytest.approx(step_ms, abs=0.01)
+    assert columns["tpot_ms_p50"] == pytest.approx(columns["step_ms"] / 4)
+    assert columns["tok_s_user"] * columns["tpot_ms_p50"] == pytest.approx(1000)
+    assert columns["ttft_ms_p50"] == pytest.approx(6.15, abs=0.01)
+    assert longer["ttft_ms_p50"] == pytest.approx(40.0, abs=1.0)
+
+
 @given(clocks, st.integers(1, 200), st.integers(1, 64), st.integers(0, 10**6))
 def test_more_of_anything_takes_longer(clock: Clock, n: int, width: int, kv: int) -> None:
     base = clock.step_s(dflash(width), n, kv)
