@@ -37,6 +37,14 @@ def whole_passes(requests: int, prompts: int) -> int:
     return requests if requests <= prompts else -(-requests // prompts) * prompts
 
 
+def distinct(requests: int, prompts: int, *, tight: bool) -> int:
+    """Count the prompts that so many requests ask: all, or the fewest in as many whole passes."""
+    if requests <= prompts or not tight:
+        return min(requests, prompts)
+    passes = -(-requests // prompts)
+    return -(-requests // passes)
+
+
 class SamplingOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What a matrix says of sampling: each field is an entry of its workload and a request factor.
 

@@ -31,11 +31,16 @@ class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a trial asks of its server: matrix and cell resolved, once, by the planner."""
+    """What a trial asks of its server: matrix and cell resolved, once, by the planner.
+
+    `requests` is the size of the trial before whole passes are made of it; None where time or
+    tokens alone end it, and in recordings of when the workload's own number was the size.
+    """
 
     workload: WorkloadOptions
     sampling: Sampling
     shape: Shape
+    requests: int | None = None
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True, gc=False):
