@@ -8,6 +8,7 @@ from msgspec import Meta
 Api = Literal["generate", "chat", "completions"]
 Count = Annotated[int, Meta(ge=1, le=10**9)]
 Fraction = Annotated[float, Meta(ge=0.0, le=1.0)]
+Limit = Annotated[float, Meta(gt=0.0, le=1e9)]
 
 FEWEST_A_SLOT = 8
 """Requests a slot below which the tail of the last replies decides the throughput of a trial."""
@@ -132,12 +133,12 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True):
     drain_timeout_s: float = 600.0
 
 
-class ServiceLevels(msgspec.Struct, frozen=True, kw_only=True):
+class ServiceLevels(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is asked of every request, in milliseconds; None asks nothing of that latency."""
 
-    ttft_ms: float | None = None
-    tpot_ms: float | None = None
-    e2e_ms: float | None = None
+    ttft_ms: Limit | None = None
+    tpot_ms: Limit | None = None
+    e2e_ms: Limit | None = None
 
 
 class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from specbench.model.load import Api, Count, SamplingOptions
+from specbench.model.load import Api, Count, SamplingOptions, ServiceLevels
 from specbench.model.size import Requests
 
 Level = str | int | float | bool | None
@@ -80,12 +80,14 @@ class WorkloadOptions(RequestOptions, frozen=True, kw_only=True):
 
     A factor of the same name takes the place of an entry. A trial ends with its requests, after
     `seconds`, or when `tokens` came, whichever is first; without `requests`, one of the others
-    decides alone. `warmup` counts requests before the measured ones. `seed` orders the prompts.
+    decides alone. `slo` asks of each request what `goodput_rps` counts. `warmup` counts requests
+    before the measured ones. `seed` orders the prompts.
     """
 
     requests: Requests = None
     seconds: Annotated[float, Meta(gt=0.0, le=7 * 86400.0)] | None = None
     tokens: Count | None = None
+    slo: ServiceLevels | None = None
     warmup: Annotated[int, Meta(ge=0, le=10**6)] | Literal["auto"] = "auto"
     window: Literal["steady", "run"] = "steady"
     request_timeout_s: Annotated[float, Meta(gt=0.0, le=86400.0)] = 600.0

@@ -26,6 +26,7 @@ from specbench.model.load import (
     Open,
     RequestRecord,
     Sampling,
+    ServiceLevels,
     Shape,
     Stop,
     Target,
@@ -46,7 +47,7 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
     `keep` is a folder that the rows are kept in, one file a level. With `saturate`, the levels are
     chosen one by one, up to the largest of `concurrency`, until throughput grows no more.
     `timeout_s` bounds a request; `stall_timeout_s` the silence inside a reply, and of the whole
-    server, which is 50 s otherwise.
+    server, which is 50 s otherwise. `slo` asks of each request what `goodput_rps` counts.
     """
 
     url: str
@@ -65,6 +66,7 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 0
     timeout_s: float = 600.0
     stall_timeout_s: float | None = None
+    slo: ServiceLevels | None = None
 
 
 class LevelStarted(msgspec.Struct, frozen=True, kw_only=True):
@@ -245,7 +247,7 @@ def _finished(
         records = [decoder.decode(line) for line in lines]
     counted = any(record.spec_verify_ct for record in records)
     speculative = counted or server.speculative is not False
-    columns = summarise(records, report, speculative=speculative)
+    columns = summarise(records, report, speculative=speculative, levels=options.slo)
     return LevelFinished(
         name=name,
         concurrency=_slots(shape),

@@ -194,7 +194,8 @@ def _measure(bench: Bench, server: Server, spec: LaunchSpec, settings: Settings)
             e for e in bench.lab.drive(bench.host, job, sink) if isinstance(e, DriveReport)
         )
         records = read_requests(sink)
-    return summarise(records, report, speculative=spec.speculative)
+    levels = bench.workload.slo
+    return summarise(records, report, speculative=spec.speculative, levels=levels)
 
 
 def _stop(bench: Bench, requests: int | None) -> Stop:

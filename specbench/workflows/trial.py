@@ -266,7 +266,8 @@ def _summary(
     records: list[RequestRecord],
 ) -> tuple[dict[str, Any], tuple[str, ...]]:  # fmt: skip
     """Compute the summary columns, and everything that a reader should doubt about them."""
-    row = summarise(records, report, speculative=block.spec.speculative)
+    levels = asked_of(trial).workload.slo
+    row = summarise(records, report, speculative=block.spec.speculative, levels=levels)
     row["accept_len_server"] = _server_accept_len(bench.host, block, service)
     start = report.start_unix_ns
     gpus = service.gpu_summary(

@@ -9,7 +9,7 @@ import pytest
 
 from specbench.errors import HostError, InputError
 from specbench.loadgen import drive
-from specbench.model.load import DriveProgress, RequestRecord
+from specbench.model.load import DriveProgress, RequestRecord, ServiceLevels
 from specbench.workflows.load import LevelFinished, LoadOptions, ServerSeen, measure
 from specbench.workflows.self_test import self_test, truth_load
 from specbench.workflows.truth_server import (
@@ -107,6 +107,22 @@ def test_an_open_loop_is_one_level(speculative: str) -> None:
 
     assert (level.rate, level.concurrency) == (50, None)
     assert level.columns["n_requests"] == 20
+
+
+@pytest.mark.parametrize(("limit", "share"), [(1e6, 1.0), (1e-3, 0.0)])
+def test_goodput_is_the_rate_of_requests_within_the_levels(
+    limit: float, share: float, speculative: str
+) -> None:
+    slo = ServiceLevels(e2e_ms=limit)
+
+    (level,) = finished(
+        LoadOptions(url=speculative, concurrency=(2,), requests=4, max_tokens=5, slo=slo)
+    )
+
+    columns = level.columns
+    seconds = columns["output_tokens"] / columns["tok_s"]
+    met = share * columns["n_requests"]
+    assert columns["goodput_rps"] == pytest.approx(met / seconds)
 
 
 def test_rows_are_kept_when_asked(speculative: str, tmp_path: Path) -> None:

@@ -136,6 +136,8 @@ def _table(done: list[LevelFinished]) -> None:
         table.add_row(level.name, *figures, " ".join(level.flags))
     console.print(table)
     for level in done:
+        if (goodput := level.columns["goodput_rps"]) is not None:
+            console.print(f"{level.name}: {_number(goodput)} requests/s meet the service levels")
         if level.failures:
             console.print(f"{level.name}: failed: {told(level.failures)}")
         if level.gave_up:
