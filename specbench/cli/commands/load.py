@@ -52,6 +52,14 @@ def load(
         str | None,
         typer.Option(help='Count requests that meet this: "ttft <= 500 ms and tpot <= 30 ms".'),
     ] = None,
+    search: Annotated[
+        bool,
+        typer.Option(
+            "--search",
+            help="Look for the highest concurrency, up to the largest of --concurrency, at which"
+            " 90 % of requests meet each level of --slo.",
+        ),
+    ] = False,
     keep: Keep = None,
 ) -> None:
     """Measure throughput, latency and accept_len of a running server, and how far to trust them.
@@ -85,6 +93,7 @@ def load(
         keep=keep,
         timeout_s=timeout,
         stall_timeout_s=stall_timeout,
+        search=search,
         slo=None if slo is None else parse_levels(slo),
     )
     with first_interrupt_asks() as asked:
