@@ -109,7 +109,7 @@ def doubts(
         "failed_requests": bool(row["n_failed"]),
         "retractions": bool(row["retractions"]),
         "prefix_cache_hits": bool(cached and asked and cached / asked > CACHED_SHARE_DOUBT),
-        "prompts_repeated": row["n_requests"] > n_prompts,
+        "prompts_repeated": _unevenly(row["n_requests"], n_prompts),
         "few_requests": slots is not None and row["n_requests"] < FEWEST_A_SLOT * slots,
         "no_steady_window": report.window_start_ns is None,
         "interrupted": report.interrupted,
@@ -119,6 +119,11 @@ def doubts(
     }
     raised = (name for name, holds in found.items() if holds)
     return tuple(dict.fromkeys((*report.accuracy.flags, *raised)))
+
+
+def _unevenly(requests: int, prompts: int) -> bool:
+    """Whether some prompts were asked more often than others: not in whole passes over them."""
+    return requests > prompts and (prompts == 0 or requests % prompts != 0)
 
 
 def counters_add_up(record: RequestRecord) -> bool:

@@ -11,6 +11,7 @@ from specbench.config.datasets import (
 from specbench.config.files import hash_files, pin_files, read_entry, split_entry
 from specbench.config.hosts_file import parse_hosts, read_hosts
 from specbench.config.matrix_file import parse_matrix, read_matrix
+from specbench.config.model_file import read_model
 from specbench.config.schema import hosts_schema, matrix_schema
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "read_entry",
     "read_hosts",
     "read_matrix",
+    "read_model",
     "shuffle_prompts",
     "split_entry",
 ]

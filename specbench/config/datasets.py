@@ -11,7 +11,7 @@ from typing import Any, cast
 import msgspec
 
 from specbench.errors import InputError, InputErrors, nearest
-from specbench.model.load import Dataset, Prompt, whole_passes
+from specbench.model.load import Dataset, Prompt, distinct, whole_passes
 from specbench.model.matrix import Matrix
 
 BUILTIN = "builtin:"
@@ -71,30 +71,34 @@ def load_dataset(ref: str, base_dir: str | Path = ".") -> Dataset:
 class PromptSet(msgspec.Struct, frozen=True, kw_only=True):
     """What every trial of a workload asks: `requests` of `prompts`, in whole passes over them.
 
-    `warmup` are prompts that no measured request asks, where the dataset has any.
+    `requests` is None where something else ends the trial. `warmup` are prompts that no measured
+    request asks, where the dataset has any.
     """
 
     prompts: tuple[Prompt, ...]
     warmup: tuple[Prompt, ...]
-    requests: int
+    requests: int | None
 
     def in_order(self, seed: int) -> tuple[Prompt, ...]:
         """Give the prompts in the order of one trial: the set stays, whatever the seed."""
         return shuffle_prompts(self.prompts, seed)
 
 
-def choose_prompts(prompts: Sequence[Prompt], requests: int, seed: int) -> PromptSet:
+def choose_prompts(
+    prompts: Sequence[Prompt], requests: int | None, seed: int, *, tight: bool = False
+) -> PromptSet:
     """Choose the one set of prompts of a workload, by its own seed and by nothing else.
 
     Fewer requests than prompts ask the first ones of one shuffle, so that a larger number asks the
-    same and more. More are rounded up to whole passes: no prompt weighs more than another.
+    same and more. More are rounded up to whole passes: no prompt weighs more than another. A
+    `tight` set leaves out the prompts that would make the passes longer than they need to be.
     """
     chosen = shuffle_prompts(prompts, seed)
-    count = min(requests, len(chosen))
+    count = len(chosen) if requests is None else distinct(requests, len(chosen), tight=tight)
     return PromptSet(
         prompts=chosen[:count],
         warmup=chosen[count:],
-        requests=whole_passes(requests, count),
+        requests=None if requests is None else whole_passes(requests, count),
     )
 
 

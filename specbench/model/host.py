@@ -102,6 +102,7 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     api_key_env: str | None = None
     sudo: bool = False
     gpu: str | None = None
+    usd_per_gpu_hour: Annotated[float, Meta(ge=0.0, le=1e6)] | None = None
 
     @property
     def is_local(self) -> bool:

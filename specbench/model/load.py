@@ -8,6 +8,7 @@ from msgspec import Meta
 Api = Literal["generate", "chat", "completions"]
 Count = Annotated[int, Meta(ge=1, le=10**9)]
 Fraction = Annotated[float, Meta(ge=0.0, le=1.0)]
+Limit = Annotated[float, Meta(gt=0.0, le=1e9)]
 
 FEWEST_A_SLOT = 8
 """Requests a slot below which the tail of the last replies decides the throughput of a trial."""
@@ -35,6 +36,14 @@ class Dataset(msgspec.Struct, frozen=True, kw_only=True):
 def whole_passes(requests: int, prompts: int) -> int:
     """Round a number of requests up to whole passes over the prompts; fewer are one part pass."""
     return requests if requests <= prompts else -(-requests // prompts) * prompts
+
+
+def distinct(requests: int, prompts: int, *, tight: bool) -> int:
+    """Count the prompts that so many requests ask: all, or the fewest in as many whole passes."""
+    if requests <= prompts or not tight:
+        return min(requests, prompts)
+    passes = -(-requests // prompts)
+    return -(-requests // passes)
 
 
 class SamplingOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,12 +133,12 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True):
     drain_timeout_s: float = 600.0
 
 
-class ServiceLevels(msgspec.Struct, frozen=True, kw_only=True):
+class ServiceLevels(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is asked of every request, in milliseconds; None asks nothing of that latency."""
 
-    ttft_ms: float | None = None
-    tpot_ms: float | None = None
-    e2e_ms: float | None = None
+    ttft_ms: Limit | None = None
+    tpot_ms: Limit | None = None
+    e2e_ms: Limit | None = None
 
 
 class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from specbench.model.load import Api, Count, SamplingOptions
+from specbench.model.load import Api, Count, SamplingOptions, ServiceLevels
+from specbench.model.size import Requests
 
 Level = str | int | float | bool | None
 Scope = Literal["launch", "load", "request"]
@@ -77,11 +78,16 @@ class RequestOptions(SamplingOptions, frozen=True, kw_only=True):
 class WorkloadOptions(RequestOptions, frozen=True, kw_only=True):
     """What is asked of the server in each trial. `requests` counts measured requests.
 
-    A factor of the same name takes the place of an entry. `warmup` counts requests before the
-    measured ones. `seed` orders the prompts.
+    A factor of the same name takes the place of an entry. A trial ends with its requests, after
+    `seconds`, or when `tokens` came, whichever is first; without `requests`, one of the others
+    decides alone. `slo` asks of each request what `goodput_rps` counts. `warmup` counts requests
+    before the measured ones. `seed` orders the prompts.
     """
 
-    requests: Count = 200
+    requests: Requests = None
+    seconds: Annotated[float, Meta(gt=0.0, le=7 * 86400.0)] | None = None
+    tokens: Count | None = None
+    slo: ServiceLevels | None = None
     warmup: Annotated[int, Meta(ge=0, le=10**6)] | Literal["auto"] = "auto"
     window: Literal["steady", "run"] = "steady"
     request_timeout_s: Annotated[float, Meta(gt=0.0, le=86400.0)] = 600.0

@@ -4,6 +4,7 @@ from typing import Literal
 
 import msgspec
 
+from specbench.model.bill import Bill
 from specbench.model.load import Sampling, Shape
 from specbench.model.matrix import Cell, Level, WorkloadOptions
 
@@ -31,11 +32,16 @@ class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a trial asks of its server: matrix and cell resolved, once, by the planner."""
+    """What a trial asks of its server: matrix and cell resolved, once, by the planner.
+
+    `requests` is the size of the trial before whole passes are made of it; None where time or
+    tokens alone end it, and in recordings of when the workload's own number was the size.
+    """
 
     workload: WorkloadOptions
     sampling: Sampling
     shape: Shape
+    requests: int | None = None
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -105,12 +111,14 @@ class PastLaunch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PastTrial(msgspec.Struct, frozen=True, kw_only=True):
-    """How long one trial took in an earlier recording."""
+    """How long one trial took in an earlier recording, and how many requests at which load."""
 
     host: str
     model: str
     cell_id: str
     seconds: float
+    requests: int | None = None
+    load: str = ""
     kind: Literal["timed", "verify"] = "timed"
 
 
@@ -142,7 +150,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     Blocks hold the trials that will run; `reasons` has every trial of the matrix. `expected_s` is
     the expected wall time, hosts in parallel, or None where no earlier recording tells. `notices`
-    say what a reader should know (an added control, an idle host).
+    say what a reader should know (an added control, an idle host). `bill` is what it costs, by
+    recordings or by other means.
     """
 
     blocks: tuple[Block, ...]
@@ -150,6 +159,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     invalid: tuple[Cell, ...] = ()
     expected_s: float | None = None
     notices: tuple[str, ...] = ()
+    bill: Bill = Bill()
 
     @property
     def launches(self) -> int:

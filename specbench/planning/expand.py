@@ -13,6 +13,7 @@ from specbench.expressions.expression import ExpressionError, parse
 from specbench.model.load import Closed, Open, Sampling, SamplingOptions, Shape
 from specbench.model.matrix import Cell, Level, Matrix, WorkloadOptions
 from specbench.model.plan import Asked, LaunchSpec
+from specbench.model.size import Size
 from specbench.planning.design import Design, Key, Levels, picker
 from specbench.planning.identity import digest, joined, named_by
 from specbench.planning.render import InvalidReason, Renderer, engine_of, files_of
@@ -255,7 +256,25 @@ def workload(matrix: Matrix, cell: Cell) -> WorkloadOptions:
 def asked(matrix: Matrix, cell: Cell) -> Asked:
     """Resolve everything that a trial of the cell asks of its server."""
     options = workload(matrix, cell)
-    return Asked(workload=options, sampling=_sampling(options), shape=_shape(matrix, cell))
+    shape = _shape(matrix, cell)
+    return Asked(
+        workload=options,
+        sampling=_sampling(options),
+        shape=shape,
+        requests=requests_of(options, shape),
+    )
+
+
+def requests_of(options: WorkloadOptions, shape: Shape) -> int | None:
+    """Count the requests of a trial; None where its seconds or tokens alone end it."""
+    match options.requests:
+        case int() as number:
+            return number
+        case Size() as size:
+            return size.requests(shape)
+        case None:
+            timed = options.seconds is not None or options.tokens is not None
+            return None if timed else Size().requests(shape)
 
 
 def _sampling(options: WorkloadOptions) -> Sampling:

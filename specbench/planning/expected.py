@@ -15,6 +15,7 @@ class Expected:
 
     loads: dict[tuple[str, ...], list[float]] = field(default_factory=dict)
     trials: dict[tuple[str, ...], list[float]] = field(default_factory=dict)
+    a_request: dict[tuple[str, ...], list[float]] = field(default_factory=dict)
 
     @classmethod
     def from_history(cls, history: History) -> "Expected":
@@ -28,6 +29,10 @@ class Expected:
             alike = (trial.host, trial.model, trial.kind)
             expected.trials.setdefault(alike, []).append(trial.seconds)
             expected.trials.setdefault((*alike, trial.cell_id), []).append(trial.seconds)
+            if trial.requests:
+                each = trial.seconds / trial.requests
+                for like in (trial.cell_id, trial.load):
+                    expected.a_request.setdefault((*alike, like), []).append(each)
         return expected
 
     def load_s(self, block: Block) -> float | None:
@@ -37,8 +42,15 @@ class Expected:
         return median(found) if found else None
 
     def trial_s(self, trial: Trial, model: str) -> float | None:
-        """Seconds of a trial, or None where nothing tells."""
+        """Seconds of a trial, or None where nothing tells.
+
+        They go by its requests: of the same cell, else of the same load.
+        """
         key = (trial.host, model, trial.kind)
+        size = trial.asked.requests if trial.asked else None
+        for like in (trial.cell.cell_id, load_of(trial)):
+            if size and (each := self.a_request.get((*key, like))):
+                return size * median(each)
         found = self.trials.get((*key, trial.cell.cell_id)) or self.trials.get(key)
         return median(found) if found else None
 
@@ -48,6 +60,12 @@ class Expected:
         parts += [self.trial_s(trial, block.spec.model_path) for trial in block.trials]
         known = [part for part in parts if part is not None]
         return sum(known) if len(known) == len(parts) else None
+
+
+def load_of(trial: Trial) -> str:
+    """Name the load of a trial: trials of equal load and size last about as long."""
+    levels = trial.cell.levels
+    return f"{levels.get('concurrency')} {levels.get('rate')}"
 
 
 def timed_blocks(blocks: Iterable[Block], expected: Expected) -> list[Block]:

@@ -4,6 +4,7 @@ from collections import Counter
 
 import msgspec
 
+from specbench.model.bill import Bill
 from specbench.model.matrix import Level
 from specbench.model.plan import Plan, TrialReason
 
@@ -42,6 +43,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     invalid: tuple[InvalidLine, ...]
     notices: tuple[str, ...]
     expected_s: float | None = None
+    bill: Bill = Bill()
 
 
 def explain(plan: Plan) -> Explanation:
@@ -75,4 +77,5 @@ def explain(plan: Plan) -> Explanation:
         ),
         notices=plan.notices,
         expected_s=plan.expected_s,
+        bill=plan.bill,
     )

@@ -15,6 +15,9 @@ FIRST_OPTIONS = frozenset(
 )  # fmt: skip
 """The options of a workload when cells were first named: never one more."""
 
+FIRST_REQUESTS = 200
+"""What a matrix that says nothing of requests asked for when cells were first named."""
+
 _encoder = msgspec.json.Encoder(order="sorted")
 
 
@@ -40,8 +43,12 @@ def named_by(options: WorkloadOptions) -> dict[str, Any]:
     """Return the options that name a cell: the first ones, and those others that were changed.
 
     So an option that the program gets later leaves recorded trials as they are, at its default.
+    Requests by default are named as the number that they were at first: the size of a trial says
+    how well a cell is known, not what it is.
     """
     values = {name: getattr(options, name) for name in options.__struct_fields__}
+    if options.requests is None:
+        values["requests"] = FIRST_REQUESTS
     default = type(options)()
     return {
         name: value

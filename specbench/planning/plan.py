@@ -3,11 +3,16 @@
 from collections.abc import Mapping, Sequence
 
 from specbench.errors import InputError
+from specbench.model.bill import Assumptions, ModelFacts
 from specbench.model.host import Host
 from specbench.model.matrix import Cell, Matrix
 from specbench.model.plan import History, Lost, Measured, Plan, TrialReason
+from specbench.planning.bill import bill
 from specbench.planning.design import Design
+from specbench.planning.durations import Durations
 from specbench.planning.expected import Expected, plan_s, timed_blocks, timed_reasons
+from specbench.planning.hardware import gpu_of
+from specbench.planning.memory import memory_notices
 from specbench.planning.render import Renderer
 from specbench.planning.requests import request_notices
 from specbench.planning.resume import resume
@@ -28,10 +33,13 @@ def plan(
     version: str | None = None,
     prompts: Mapping[str, int] | None = None,
     lost: Sequence[Lost] = (),
+    said: Assumptions | None = None,
+    model: ModelFacts | None = None,
 ) -> Plan:
     """Plan the fewest launches that measure every valid cell as often as the matrix asks.
 
-    `prompts` says how many each dataset holds.
+    `prompts` says how many each dataset holds. `said` and `model` tell durations where `history`
+    has none.
 
     `done` is what the recording holds (by trial_id), `lost` what it held and cannot be used any
     more; `engines` names the engine on each host (its
@@ -58,11 +66,14 @@ def plan(
         )
         for cell in invalid
     ]
+    expected = Expected.from_history(history or History())
     if history is not None:
-        expected = Expected.from_history(history)
         kept = timed_blocks(kept, expected)
         reasons = timed_reasons(reasons, kept, expected)
+    gpus = {name: gpu_of(hosts[name].gpu) for name in names}
+    durations = Durations(expected, said or Assumptions(), model, gpus)
     return Plan(
+        bill=bill(kept, matrix, hosts, durations),
         blocks=tuple(kept),
         reasons=tuple(reasons),
         invalid=invalid,
@@ -70,6 +81,7 @@ def plan(
         notices=(
             *_notices(matrix, cells, share),
             *request_notices(matrix, cells, prompts or {}),
+            *memory_notices(kept, model, gpus),
         ),
     )
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from specbench.model.load import FEWEST_A_SLOT, Closed, whole_passes
 from specbench.model.matrix import Cell, Matrix
+from specbench.model.plan import Asked
 from specbench.planning.expand import asked as asked_of
 
 
@@ -15,17 +16,35 @@ def request_notices(
     `prompts` says how many each dataset holds.
     """
     every = [asked_of(matrix, cell) for cell in cells if cell.invalid is None]
-    asked = dict.fromkeys((one.workload.dataset, one.workload.requests) for one in every)
-    for dataset, requests in asked:
+    numbers = dict.fromkeys(
+        (one.workload.dataset, one.workload.requests)
+        for one in every
+        if isinstance(one.workload.requests, int)
+    )
+    for dataset, requests in numbers:
         held = prompts.get(dataset)
         if held is not None and requests > held:
             yield (
                 f"{requests} requests are more than the {held} prompts of {dataset}: each trial"
                 f" asks whole passes over them, {whole_passes(requests, held)} requests"
             )
-    slots = {one.shape.concurrency for one in every if isinstance(one.shape, Closed)}
-    requests = min((requests for _, requests in asked), default=0)
-    yield from _few(requests, slots)
+    by_size: dict[int, set[int]] = {}
+    for one in every:
+        if isinstance(one.shape, Closed) and one.requests is not None:
+            by_size.setdefault(one.requests, set()).add(one.shape.concurrency)
+    for requests, slots in sorted(by_size.items()):
+        yield from _few(requests, slots)
+    yield from _unbounded(every)
+
+
+def _unbounded(every: Sequence[Asked]) -> Iterator[str]:
+    """Say where a trial may end before every slot had one request."""
+    seconds = {one.workload.seconds for one in every if one.requests is None} - {None}
+    if seconds:
+        yield (
+            f"trials end after {_listed(sorted(s for s in seconds if s is not None))} s, wherever"
+            " they are in the prompts: arms of different speed then ask different numbers of them"
+        )
 
 
 def _few(requests: int, slots: set[int]) -> Iterator[str]:
@@ -44,5 +63,5 @@ def _few(requests: int, slots: set[int]) -> Iterator[str]:
         )
 
 
-def _listed(numbers: list[int]) -> str:
-    return ", ".join(map(str, numbers))
+def _listed(numbers: Sequence[float]) -> str:
+    return ", ".join(f"{number:g}" for number in numbers)

@@ -50,8 +50,8 @@ FLAGS: dict[str, Flag] = {
         pitfall="M6",
     ),
     "prompts_repeated": Flag(
-        meaning="more requests than prompts: some prompts were asked more than once in the trial",
-        advice="ask fewer requests or give a larger dataset",
+        meaning="some prompts were asked more often than others: the load ended inside a pass",
+        advice="end it by requests, which are whole passes, or give a larger dataset",
         pitfall="M17",
     ),
     "drafter_warm": Flag(

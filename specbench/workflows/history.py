@@ -6,6 +6,7 @@ from typing import Any
 
 from specbench.errors import RecordingError
 from specbench.model.plan import History, PastLaunch, PastTrial
+from specbench.planning.expected import load_of
 from specbench.recording import Recording, find_recordings
 
 RECENT = 20
@@ -85,6 +86,8 @@ def _trials(recording: Recording) -> list[PastTrial]:
             cell_id=sealed.trial.cell.cell_id,
             seconds=sealed.duration_s,
             kind=sealed.trial.kind,
+            requests=sealed.row.get("n_requests"),
+            load=load_of(sealed.trial),
         )
         for sealed in recording.sealed
         if sealed.duration_s is not None and sealed.status == "ok"

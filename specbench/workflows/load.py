@@ -15,6 +15,7 @@ from specbench.config.datasets import PromptSet, choose_prompts, load_dataset
 from specbench.errors import HostError, InputError
 from specbench.loadgen import drive
 from specbench.loadgen.saturation import next_level
+from specbench.loadgen.slo_search import misses, next_probe
 from specbench.model.load import (
     FEWEST_A_SLOT,
     Accuracy,
@@ -26,6 +27,7 @@ from specbench.model.load import (
     Open,
     RequestRecord,
     Sampling,
+    ServiceLevels,
     Shape,
     Stop,
     Target,
@@ -46,7 +48,8 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
     `keep` is a folder that the rows are kept in, one file a level. With `saturate`, the levels are
     chosen one by one, up to the largest of `concurrency`, until throughput grows no more.
     `timeout_s` bounds a request; `stall_timeout_s` the silence inside a reply, and of the whole
-    server, which is 50 s otherwise.
+    server, which is 50 s otherwise. `slo` asks of each request what `goodput_rps` counts; with
+    `search`, the levels are chosen to find the highest that meets it, as with `saturate`.
     """
 
     url: str
@@ -65,6 +68,8 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 0
     timeout_s: float = 600.0
     stall_timeout_s: float | None = None
+    slo: ServiceLevels | None = None
+    search: bool = False
 
 
 class LevelStarted(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,6 +90,7 @@ class LevelFinished(msgspec.Struct, frozen=True, kw_only=True):
     rows: str | None = None
     failures: tuple[Failure, ...] = ()
     gave_up: str = ""
+    slo_missed: tuple[str, ...] | None = None
 
 
 class ServerSeen(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,12 +122,13 @@ def measure(
             f"not the URL of a server: {options.url!r}",
             hint="for example --url http://127.0.0.1:30000",
         )
+    _check_search(options)
     asked = _asked(options)
     server = _look(options)
     yield server
     with tempfile.TemporaryDirectory(prefix="specbench-load-") as scratch:
         folder = _folder(options.keep) or Path(scratch)
-        measured: dict[int, float] = {}
+        measured: dict[int, LevelFinished] = {}
         for number, shape in enumerate(_shapes(options, measured)):
             name = _name(shape)
             yield LevelStarted(name=name)
@@ -133,22 +140,29 @@ def measure(
                     yield event
                     continue
                 level = _finished(name, shape, sink, event, server, len(asked.prompts), options)
-                measured[level.concurrency or 0] = _throughput(level)
+                measured[level.concurrency or 0] = level
                 yield level
                 if event.interrupted or event.gave_up:
                     return
 
 
-def _shapes(options: LoadOptions, measured: Mapping[int, float]) -> Iterator[Shape]:
-    """Yield the levels; with `saturate` each depends on what was `measured` before."""
+def _shapes(options: LoadOptions, measured: Mapping[int, LevelFinished]) -> Iterator[Shape]:
+    """Yield the levels; in a search each depends on what was `measured` before."""
     if options.rate is not None:
         yield Open(rate=options.rate)
-    elif options.saturate:
-        while (slots := next_level(measured, max(options.concurrency))) is not None:
+    elif options.saturate or options.search:
+        while (slots := _next(options, measured)) is not None:
             yield Closed(concurrency=slots)
     else:
         for slots in sorted(set(options.concurrency)):
             yield Closed(concurrency=slots)
+
+
+def _next(options: LoadOptions, measured: Mapping[int, LevelFinished]) -> int | None:
+    largest = max(options.concurrency)
+    if options.search:
+        return next_probe({slots: not one.slo_missed for slots, one in measured.items()}, largest)
+    return next_level({slots: _throughput(one) for slots, one in measured.items()}, largest)
 
 
 def _throughput(level: LevelFinished) -> float:
@@ -173,12 +187,26 @@ def _folder(keep: Path | None) -> Path | None:
     return keep
 
 
+def _check_search(options: LoadOptions) -> None:
+    """Refuse a search that could find nothing."""
+    if options.search and options.slo is None:
+        raise InputError(
+            "a search needs service levels", where="--search", hint='--slo "tpot <= 30 ms"'
+        )
+    if options.search and (options.saturate or options.rate is not None):
+        raise InputError(
+            "one search at a time, over concurrency", where="--search",
+            hint="leave --saturate and --rate out",
+        )  # fmt: skip
+
+
 def _asked(options: LoadOptions) -> PromptSet:
     """Choose the prompts that every level asks: as many as the level of the fewest requests.
 
     Raises InputError for fewer requests than a level holds in flight.
     """
-    slots = 1 if options.saturate else min(options.concurrency, default=1)
+    searched = options.saturate or options.search
+    slots = 1 if searched else min(options.concurrency, default=1)
     largest = 1 if options.rate is not None else max(options.concurrency, default=1)
     if options.requests is not None and options.requests < largest:
         raise InputError(
@@ -245,7 +273,7 @@ def _finished(
         records = [decoder.decode(line) for line in lines]
     counted = any(record.spec_verify_ct for record in records)
     speculative = counted or server.speculative is not False
-    columns = summarise(records, report, speculative=speculative)
+    columns = summarise(records, report, speculative=speculative, levels=options.slo)
     return LevelFinished(
         name=name,
         concurrency=_slots(shape),
@@ -256,6 +284,7 @@ def _finished(
         rows=str(sink) if options.keep is not None else None,
         failures=failures(records),
         gave_up=report.gave_up,
+        slo_missed=None if options.slo is None else misses(columns, options.slo),
     )
 
 

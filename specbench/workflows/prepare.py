@@ -12,6 +12,7 @@ from specbench import config, planning
 from specbench.backends.backend import Ask
 from specbench.backends.products import backend_for
 from specbench.errors import InputError
+from specbench.model.bill import Assumptions
 from specbench.model.host import Host
 from specbench.model.load import Dataset, Sampling
 from specbench.model.matrix import Cell, Level, Matrix, WorkloadOptions
@@ -36,7 +37,8 @@ class RunOptions:
     """What the user asked for. `only` is an expression; `fresh` starts a new recording.
 
     `verdicts_only` measures nothing but losslessness, to that depth. `keep_service` leaves the last
-    server of each host running.
+    server of each host running. `said` and `model_config` (a config.json) tell durations where no
+    recording does; `only_plan` takes hosts that no file names as they come, for nothing is started.
     """
 
     matrix: Path
@@ -46,6 +48,9 @@ class RunOptions:
     fresh: bool = False
     verdicts_only: Literal["quick", "default", "deep"] | None = None
     keep_service: bool = False
+    said: Assumptions | None = None
+    model_config: Path | None = None
+    only_plan: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +79,8 @@ def prepare(options: RunOptions) -> Prepared:
         name: with_pinned_files(host) if name in matrix.hosts else host
         for name, host in config.read_hosts(options.hosts).items()
     }
+    unnamed = _unnamed(options, matrix, hosts)
+    hosts |= {name: Host(name=name) for name in unnamed}
     datasets = config.read_datasets(matrix)
     past = Past(options.results)
     version = past.version(matrix.hosts)
@@ -104,7 +111,12 @@ def prepare(options: RunOptions) -> Prepared:
         },
         version=version,
         prompts={name: len(dataset.prompts) for name, dataset in datasets.items()},
+        said=options.said,
+        model=config.read_model(matrix.model.path, options.model_config),
     )
+    if unnamed:
+        notice = f"no hosts file names {', '.join(unnamed)}: `run` needs --hosts"
+        plan = msgspec.structs.replace(plan, notices=(*plan.notices, notice))
     if options.verdicts_only:
         plan = _verdicts_only(plan)
     told = [f"damaged: {one}" for one in recording.damage] if recording else []
@@ -120,6 +132,13 @@ def prepare(options: RunOptions) -> Prepared:
         results=options.results,
         keep_service=options.keep_service,
     )
+
+
+def _unnamed(options: RunOptions, matrix: Matrix, hosts: Mapping[str, Host]) -> list[str]:
+    """List the hosts that a plan without a hosts file has to take as they come."""
+    if not options.only_plan or options.hosts is not None:
+        return []
+    return [name for name in matrix.hosts if name not in hosts]
 
 
 def with_file_hashes(matrix: Matrix) -> Matrix:

@@ -27,6 +27,7 @@ from specbench.model.load import (
 )
 from specbench.model.matrix import Level, Matrix, WorkloadOptions
 from specbench.model.plan import LaunchSpec
+from specbench.planning import requests_of
 from specbench.planning.shrink import FREE_FACTORS, FreeFactor
 from specbench.verify.battery import verdict_of
 from specbench.verify.options import VerifyOptions
@@ -177,21 +178,29 @@ def _measure(bench: Bench, server: Server, spec: LaunchSpec, settings: Settings)
     """Drive the load of the settings and summarise it; HostError when nobody answers."""
     with TemporaryDirectory(prefix="specbench-isolate-") as folder:
         prompts, sink = Path(folder) / "prompts.jsonl", Path(folder) / "requests.jsonl"
-        requests = int(settings.get("requests") or bench.workload.requests)
-        asked = config.choose_prompts(bench.dataset.prompts, requests, bench.workload.seed)
         slots = int(settings.get("concurrency") or 1)
+        default = requests_of(bench.workload, Closed(concurrency=slots))
+        set_by_search = settings.get("requests")
+        requests = int(set_by_search) if set_by_search else default
+        asked = config.choose_prompts(bench.dataset.prompts, requests, bench.workload.seed)
         own = write_prompts(asked, prompts, warmup=max(2, slots), seed=bench.workload.seed)
         url = bench.host.url if drives_remotely(bench.host) else server.url
         job = msgspec.structs.replace(
             _job(bench, url, prompts, settings),
-            stop=Stop(requests=asked.requests),
+            stop=_stop(bench, asked.requests),
             warmup_prompts=own,
         )
         report = next(
             e for e in bench.lab.drive(bench.host, job, sink) if isinstance(e, DriveReport)
         )
         records = read_requests(sink)
-    return summarise(records, report, speculative=spec.speculative)
+    levels = bench.workload.slo
+    return summarise(records, report, speculative=spec.speculative, levels=levels)
+
+
+def _stop(bench: Bench, requests: int | None) -> Stop:
+    options = bench.workload
+    return Stop(requests=requests, seconds=options.seconds, tokens=options.tokens)
 
 
 def _job(bench: Bench, url: str, prompts: Path, settings: Settings) -> LoadSpec:
@@ -211,7 +220,7 @@ def _job(bench: Bench, url: str, prompts: Path, settings: Settings) -> LoadSpec:
             sampling | {n: v for n, v in given.items() if n in fields}, Sampling
         ),
         shape=Closed(concurrency=slots, stagger_s=min(2.0, 0.02 * slots)),
-        stop=Stop(requests=options.requests),
+        stop=_stop(bench, requests_of(options, Closed(concurrency=slots))),
         warmup_requests=max(2, slots),
         request_timeout_s=options.request_timeout_s,
         salt=os.urandom(4).hex(),

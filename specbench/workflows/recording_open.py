@@ -73,7 +73,9 @@ def _row(sealed: SealedTrial, records: Iterable[RequestRecord]) -> dict[str, Any
     if sealed.report is None:
         return {}
     speculative = bool(sealed.server.get("speculative", True))
-    measured = summarise(records, sealed.report, speculative=speculative)
+    asked = sealed.trial.asked
+    levels = asked.workload.slo if asked else None
+    measured = summarise(records, sealed.report, speculative=speculative, levels=levels)
     seen_then = names_from("server", "host")
     row = measured | {name: sealed.row[name] for name in seen_then if name in sealed.row}
     return row | energy(row)

@@ -65,7 +65,7 @@ def measure(
     sink = draft / "requests.jsonl"
     spec = load_spec(
         asked,
-        prompts_of(bench, asked.workload),
+        prompts_of(bench, asked),
         target=Target(
             url=bench.host.url if drives_remotely(bench.host) else service.url,
             model=block.spec.served_name,
@@ -129,7 +129,7 @@ def load_spec(
         prompts_path=str(path),
         sampling=asked.sampling,
         shape=asked.shape,
-        stop=Stop(requests=prompts.requests),
+        stop=Stop(requests=prompts.requests, seconds=workload.seconds, tokens=workload.tokens),
         warmup_requests=warmup,
         warmup_prompts=own,
         request_timeout_s=workload.request_timeout_s,
@@ -153,10 +153,12 @@ KEPT_TEXTS = 3
 """Prompts of a trial whose replies are kept whole, for a reader to see."""
 
 
-def prompts_of(bench: Bench, workload: WorkloadOptions) -> config.PromptSet:
-    """Give the prompts that every trial of a workload asks."""
+def prompts_of(bench: Bench, asked: Asked) -> config.PromptSet:
+    """Give the prompts that every trial of a cell asks."""
+    workload = asked.workload
     held = bench.datasets[workload.dataset].prompts
-    return config.choose_prompts(held, workload.requests, workload.seed)
+    by_need = not isinstance(workload.requests, int)
+    return config.choose_prompts(held, asked.requests, workload.seed, tight=by_need)
 
 
 def write_prompts(prompts: config.PromptSet, path: Path, *, warmup: int, seed: int) -> int:
@@ -279,7 +281,8 @@ def _summary(
     records: list[RequestRecord],
 ) -> tuple[dict[str, Any], tuple[str, ...]]:  # fmt: skip
     """Compute the summary columns, and everything that a reader should doubt about them."""
-    row = summarise(records, report, speculative=block.spec.speculative)
+    levels = asked_of(trial).workload.slo
+    row = summarise(records, report, speculative=block.spec.speculative, levels=levels)
     row["accept_len_server"] = _server_accept_len(bench.host, block, service)
     start = report.start_unix_ns
     gpus = service.gpu_summary(
@@ -290,14 +293,15 @@ def _summary(
         row |= energy(row)
     host = _host_summary(bench.host, service, report)
     row |= _host_columns(host)
-    workload, shape = asked_of(trial).workload, asked_of(trial).shape
+    asked = asked_of(trial)
+    workload, shape = asked.workload, asked.shape
     flags = (
         *_server_doubts(block, trial, service),
         *doubts(
             row,
             report,
             records,
-            n_prompts=len(prompts_of(bench, workload).prompts),
+            n_prompts=len(prompts_of(bench, asked).prompts),
             slots=shape.concurrency if isinstance(shape, Closed) else None,
         ),
         *(["thermal"] if gpus is not None and gpus.throttled else []),

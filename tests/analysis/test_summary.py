@@ -85,6 +85,15 @@ def test_prompts_from_the_prefix_cache_are_flagged() -> None:
     assert "prompts_repeated" in doubts(row, report(), [], n_prompts=0)
 
 
+@pytest.mark.parametrize(("prompts", "uneven"), [(9, False), (3, False), (2, True), (1, False)])
+def test_whole_passes_over_the_prompts_repeat_none_more_than_others(
+    prompts: int, uneven: bool
+) -> None:
+    row = summarise([record(n) for n in (1, 2, 3)], report(), speculative=True)
+
+    assert ("prompts_repeated" in doubts(row, report(), [], n_prompts=prompts)) is uneven
+
+
 @given(st.integers(1, 50), st.integers(1, 50), st.integers(1, 10**9))
 def test_tpot_never_counts_the_tokens_of_the_first_chunk(first: int, more: int, span: int) -> None:
     one = record(1)

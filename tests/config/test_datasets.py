@@ -171,6 +171,7 @@ def test_a_workload_is_one_set_of_prompts_asked_in_whole_passes(
     assert set(asked.in_order(trial)) == set(asked.prompts)
     assert {*asked.prompts, *asked.warmup} == set(prompts)
     assert len(asked.prompts) + len(asked.warmup) == held
+    assert asked.requests is not None
     assert asked.requests % len(asked.prompts) == 0
     assert requests <= asked.requests < requests + len(asked.prompts)
 

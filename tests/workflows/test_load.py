@@ -9,7 +9,7 @@ import pytest
 
 from specbench.errors import HostError, InputError
 from specbench.loadgen import drive
-from specbench.model.load import DriveProgress, RequestRecord
+from specbench.model.load import DriveProgress, RequestRecord, ServiceLevels
 from specbench.workflows.load import LevelFinished, LoadOptions, ServerSeen, measure
 from specbench.workflows.self_test import self_test, truth_load
 from specbench.workflows.truth_server import (
@@ -107,6 +107,49 @@ def test_an_open_loop_is_one_level(speculative: str) -> None:
 
     assert (level.rate, level.concurrency) == (50, None)
     assert level.columns["n_requests"] == 20
+
+
+@pytest.mark.parametrize(("limit", "share"), [(1e6, 1.0), (1e-3, 0.0)])
+def test_goodput_is_the_rate_of_requests_within_the_levels(
+    limit: float, share: float, speculative: str
+) -> None:
+    slo = ServiceLevels(e2e_ms=limit)
+
+    (level,) = finished(
+        LoadOptions(url=speculative, concurrency=(2,), requests=4, max_tokens=5, slo=slo)
+    )
+
+    columns = level.columns
+    seconds = columns["output_tokens"] / columns["tok_s"]
+    met = share * columns["n_requests"]
+    assert columns["goodput_rps"] == pytest.approx(met / seconds)
+
+
+def test_a_search_for_service_levels_ends_between_what_meets_and_what_misses(
+    server: Path, tmp_path: Path
+) -> None:
+    options = ["--ttft-us", "2000", "--gap-us", "1000"]
+    with serving(server, tmp_path / "log", options) as port:
+        never, always = (
+            finished(
+                LoadOptions(
+                    url=f"http://127.0.0.1:{port}", concurrency=(4,), requests=8, max_tokens=20,
+                    slo=ServiceLevels(e2e_ms=limit), search=True,
+                )
+            )
+            for limit in (1.0, 1e6)
+        )  # fmt: skip
+
+    assert [level.concurrency for level in never] == [1]
+    assert never[0].slo_missed is not None
+    assert "e2e_ms_p90" in never[0].slo_missed[0]
+    assert [level.concurrency for level in always] == [1, 2, 4]
+    assert all(level.slo_missed == () for level in always)
+
+
+def test_a_search_without_levels_is_refused() -> None:
+    with pytest.raises(InputError, match="needs service levels"):
+        list(measure(LoadOptions(url="http://127.0.0.1:9", search=True)))
 
 
 def test_rows_are_kept_when_asked(speculative: str, tmp_path: Path) -> None:

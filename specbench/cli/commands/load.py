@@ -48,6 +48,18 @@ def load(
     timeout: Timeout = 600.0,
     stall_timeout: StallTimeout = None,
     api_key_env: KeyEnv = None,
+    slo: Annotated[
+        str | None,
+        typer.Option(help='Count requests that meet this: "ttft <= 500 ms and tpot <= 30 ms".'),
+    ] = None,
+    search: Annotated[
+        bool,
+        typer.Option(
+            "--search",
+            help="Look for the highest concurrency, up to the largest of --concurrency, at which"
+            " 90 % of requests meet each level of --slo.",
+        ),
+    ] = False,
     keep: Keep = None,
 ) -> None:
     """Measure throughput, latency and accept_len of a running server, and how far to trust them.
@@ -59,6 +71,7 @@ def load(
     """
     from specbench.cli.interrupts import first_interrupt_asks
     from specbench.cli.show.load import levels, show, show_limits
+    from specbench.config.service_levels import parse_levels
     from specbench.workflows.load import LoadOptions, measure
     from specbench.workflows.self_test import self_test as measure_self
 
@@ -80,6 +93,8 @@ def load(
         keep=keep,
         timeout_s=timeout,
         stall_timeout_s=stall_timeout,
+        search=search,
+        slo=None if slo is None else parse_levels(slo),
     )
     with first_interrupt_asks() as asked:
         raise typer.Exit(show(measure(options, asked), as_json=json))

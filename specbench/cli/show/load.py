@@ -11,6 +11,7 @@ from rich.table import Table
 from specbench.analysis.failures import told
 from specbench.cli.show.consoles import literal
 from specbench.errors import InputError, Interrupted
+from specbench.loadgen.slo_search import highest_met
 from specbench.model.columns import shown_in
 from specbench.model.load import DriveProgress
 from specbench.workflows.load import LevelFinished, LevelStarted, LoadEvent, ServerSeen
@@ -135,7 +136,11 @@ def _table(done: list[LevelFinished]) -> None:
         figures = [_number(level.columns[column.name]) for column in columns]
         table.add_row(level.name, *figures, " ".join(level.flags))
     console.print(table)
+    if (verdict := _within_levels(done)) is not None:
+        console.print(verdict)
     for level in done:
+        if (goodput := level.columns["goodput_rps"]) is not None:
+            console.print(f"{level.name}: {_number(goodput)} requests/s meet the service levels")
         if level.failures:
             console.print(f"{level.name}: failed: {told(level.failures)}")
         if level.gave_up:
@@ -163,6 +168,23 @@ def _lacking(level: LevelFinished) -> str:
     if columns["tpot_n"] == 0:
         return "no TPOT: tokens are counted at the end of a reply only, or it came in one stamp"
     return ""
+
+
+def _within_levels(done: list[LevelFinished]) -> str | None:
+    """Say up to which concurrency the service levels are met, and what is missed above it."""
+    judged = {
+        one.concurrency: one.slo_missed
+        for one in done
+        if one.concurrency is not None and one.slo_missed is not None
+    }
+    if not judged:
+        return None
+    best = highest_met({slots: not missed for slots, missed in judged.items()})
+    above = min((slots for slots, missed in judged.items() if missed), default=None)
+    said = f"met up to concurrency {best}" if best else "not met at any concurrency measured"
+    if above is None:
+        return f"service levels: {said}, the highest measured"
+    return f"service levels: {said}; at {above}: {', '.join(judged[above])}"
 
 
 def _number(value: float | None) -> str:
