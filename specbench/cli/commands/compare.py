@@ -38,7 +38,9 @@ def compare(
     Example: specbench compare dflash "algorithm == 'ddtree' and budget == 16"
     """
     from specbench.cli.show.compare import show
+    from specbench.cli.show.imported import show_comparison
     from specbench.workflows.compare import CompareOptions, compare_arms
+    from specbench.workflows.imported import compare_imported, is_imported
 
     options = CompareOptions(
         a=a,
@@ -51,4 +53,6 @@ def compare(
         only=only,
         fail_if=fail_if,
     )
+    if is_imported(recording or results, baseline):
+        raise typer.Exit(show_comparison(compare_imported(options), as_json=json))
     raise typer.Exit(show(compare_arms(options), as_json=json))
