@@ -6,6 +6,7 @@ import typer
 
 from specbench.cli.commands.compare import compare
 from specbench.cli.commands.engine import engine
+from specbench.cli.commands.export import export
 from specbench.cli.commands.hosts import hosts
 from specbench.cli.commands.import_ import import_
 from specbench.cli.commands.isolate import isolate
@@ -39,6 +40,7 @@ app.command()(compare)
 app.command()(isolate)
 app.command()(report)
 app.command("import")(import_)
+app.command()(export)
 app.add_typer(hosts, name="hosts")
 app.add_typer(engine, name="engine")
 app.command()(schema)

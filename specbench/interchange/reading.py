@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import yaml
 
 from specbench.errors import InputError
 from specbench.interchange.definitions import UNKNOWN
-from specbench.interchange.rows import Figure, Level
+from specbench.interchange.rows import Figure, ImportedRow, Level
 from specbench.model.json_text import why_not
 
 LARGEST_BYTES = 1 << 30
@@ -139,6 +140,38 @@ def levels_of(document: Any, names: Mapping[str, str]) -> dict[str, Level]:
         elif isinstance(value, str | int | float | bool) and value != "":
             found[factor] = value
     return found
+
+
+def written_by_us(document: Any) -> bool:
+    """Whether `specbench export` wrote a document: its figures have our definitions."""
+    return bool(at(document, "definitions") == "specbench")
+
+
+def as_ours(
+    row: ImportedRow, document: Any, factors: str, columns: Mapping[str, str]
+) -> ImportedRow:
+    """Give a row that `specbench export` wrote its own factors and definitions back.
+
+    `factors` is where they stand; `columns` names those that the
+    tool's own importer puts elsewhere.
+    """
+    figures = tuple(
+        msgspec.structs.replace(
+            figure,
+            column=columns.get(figure.original, figure.column),
+            definition="count" if figure.definition == "count" else "specbench",
+        )
+        for figure in row.figures
+    )
+    given = at(document, factors)
+    names = {name: name for name in given} if isinstance(given, dict) else {}
+    return msgspec.structs.replace(
+        row,
+        tool="specbench",
+        version=str(at(document, "producer") or "").removeprefix("specbench "),
+        levels=levels_of(given, names),
+        figures=figures,
+    )
 
 
 def mapping(value: Any, name: str, where: str) -> dict[str, Any]:

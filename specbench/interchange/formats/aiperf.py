@@ -6,11 +6,13 @@ from typing import Any
 
 from specbench.interchange.reading import (
     Field,
+    as_ours,
     at,
     figures_of,
     levels_of,
     number,
     too_new,
+    written_by_us,
 )
 from specbench.interchange.rows import Figure, ImportedRow
 
@@ -55,7 +57,8 @@ UNITS = {"ms": 1.0, "s": 1000.0, "sec": 1000.0, "ns": 1e-6, "us": 1e-3}
 
 def is_mine(document: Any) -> bool:
     """Whether a document is a summary."""
-    return isinstance(document, dict) and "aiperf_version" in document
+    ours = written_by_us(document) and "schema_version" in document
+    return isinstance(document, dict) and (ours or "aiperf_version" in document)
 
 
 def is_record(document: Any) -> bool:
@@ -75,15 +78,18 @@ def rows(document: Any, where: str) -> list[ImportedRow]:
         else field
         for field in FIELDS
     ]
-    return [
-        ImportedRow(
-            tool="aiperf",
-            version=str(document["aiperf_version"]),
-            path=where,
-            levels=levels_of(document, LEVELS),
-            figures=figures_of(document, fields, where),
-        )
-    ]
+    row = ImportedRow(
+        tool="aiperf",
+        version=str(document.get("aiperf_version", "")),
+        path=where,
+        levels=levels_of(document, LEVELS),
+        figures=figures_of(document, fields, where),
+    )
+    if written_by_us(document):
+        return [
+            as_ours(row, document, "run_info.variation_values", {"request_count.avg": "n_requests"})
+        ]
+    return [row]
 
 
 def _unit(field: Field) -> str:

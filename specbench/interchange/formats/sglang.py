@@ -3,7 +3,15 @@
 from typing import Any
 
 from specbench.errors import InputError
-from specbench.interchange.reading import Field, at, figures_of, levels_of, listing
+from specbench.interchange.reading import (
+    Field,
+    as_ours,
+    at,
+    figures_of,
+    levels_of,
+    listing,
+    written_by_us,
+)
 from specbench.interchange.rows import ImportedRow
 
 STATISTICS = {"mean": "mean", "median": "p50", "p90": "p90", "p95": "p95", "p99": "p99"}
@@ -58,8 +66,11 @@ BATCH_LEVELS = {"label": "run_name", "concurrency": "batch_size", "isl": "input_
 
 def is_mine(document: Any) -> bool:
     """Whether a document is a line of one of the two."""
-    serving = at(document, "output_throughput") is not None and "mean_e2e_latency_ms" in document
-    return serving or at(document, "run_name") is not None
+    serving = (
+        at(document, "output_throughput") is not None
+        and {"mean_e2e_latency_ms", "median_e2e_latency_ms"} & document.keys()
+    )
+    return bool(serving) or written_by_us(document) or at(document, "run_name") is not None
 
 
 def rows(document: Any, where: str) -> list[ImportedRow]:
@@ -81,15 +92,16 @@ def rows(document: Any, where: str) -> list[ImportedRow]:
         failed = [one for one in listing(document["errors"], "errors", where) if one]
         counted["errors"] = len(failed)
     fields = (*FIELDS, Field("errors", "n_failed", "count"))
-    return [
-        ImportedRow(
-            tool="sglang bench_serving",
-            version=_version(document, where),
-            path=where,
-            levels=levels,
-            figures=figures_of(counted, fields, where),
-        )
-    ]
+    row = ImportedRow(
+        tool="sglang bench_serving",
+        version=_version(document, where),
+        path=where,
+        levels=levels,
+        figures=figures_of(counted, fields, where),
+    )
+    if written_by_us(document):
+        return [as_ours(row, document, "factors", {"accept_length": "accept_len"})]
+    return [row]
 
 
 def _version(document: Any, where: str) -> str:

@@ -1,0 +1,39 @@
+"""`specbench export`: a recording in the formats of other tools."""
+
+from json import dumps
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from specbench.cli.commands.run import JsonOption, ResultsOption
+
+FORMATS = "csv, jsonl, parquet, sglang, aiperf, llm-d, speculation-profile or prometheus"
+
+
+def export(
+    recording: Annotated[
+        Path | None, typer.Argument(help="A recording; by default the newest one.")
+    ] = None,
+    format_: Annotated[str, typer.Option("--format", help=f"One of {FORMATS}.")] = "csv",
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write to.")] = Path(
+        "export"
+    ),
+    only: Annotated[
+        str | None, typer.Option(help="Export only trials for which this expression holds.")
+    ] = None,
+    results: ResultsOption = Path("results"),
+    json: JsonOption = False,
+) -> None:
+    """Write the trials that ended well for other tools to read; what was not measured is left out.
+
+    Example: specbench export results/demo --format prometheus -o export
+    """
+    from specbench.workflows.exported import export as write
+
+    files = [str(path) for path in write(recording or results, format_, output, only)]
+    if json:
+        typer.echo(dumps({"schema": 1, "format": format_, "files": files}))
+        return
+    for path in files:
+        typer.echo(path)
