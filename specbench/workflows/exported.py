@@ -7,14 +7,23 @@ from typing import Any, Literal, get_args
 
 from specbench.errors import InputError, nearest
 from specbench.expressions.expression import parse
-from specbench.interchange.exports import aiperf, lines, llmd, profile, prometheus, tables
+from specbench.interchange.exports import aiperf, checks, lines, llmd, profile, prometheus, tables
 from specbench.interchange.exports.trials import ExportedTrial, trials_of
 from specbench.recording import Recording
 from specbench.recording.tables import write_parquet
 from specbench.workflows.recording_open import open_recording
 
 Format = Literal[
-    "csv", "jsonl", "parquet", "sglang", "aiperf", "llm-d", "speculation-profile", "prometheus"
+    "csv",
+    "jsonl",
+    "parquet",
+    "sglang",
+    "aiperf",
+    "llm-d",
+    "speculation-profile",
+    "prometheus",
+    "junit",
+    "comment",
 ]
 FORMATS: tuple[str, ...] = get_args(Format)
 LINES: dict[str, tuple[str, Callable[[list[ExportedTrial]], Iterable[str]]]] = {
@@ -42,6 +51,8 @@ def export(path: Path, name: str, folder: Path, only: str | None = None) -> list
             f"unknown format {name!r}", hint=nearest(name, list(FORMATS), noun="formats")
         )
     recording = open_recording(path)
+    if name in ("junit", "comment"):
+        return [_checks(recording, name, folder)]
     trials = [] if recording.trials.empty else trials_of(recording)
     if only is not None:
         holds = parse(only).holds
@@ -53,6 +64,22 @@ def export(path: Path, name: str, folder: Path, only: str | None = None) -> list
         return _write(recording, trials, name, folder)
     except OSError as error:
         raise InputError(f"cannot write: {error.strerror}", where=str(folder)) from None
+
+
+def _checks(recording: Recording, name: str, folder: Path) -> Path:
+    """Write what a pipeline shows: all timed trials, those that failed too, and all verdicts."""
+    found = checks.checks_of(recording)
+    if not found:
+        raise InputError("the recording holds no trial and no verdict", where=str(recording.path))
+    junit = name == "junit"
+    path = folder / ("junit.xml" if junit else "comment.md")
+    text = checks.junit(found) if junit else checks.comment(recording, found)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise InputError(f"cannot write: {error.strerror}", where=str(folder)) from None
+    return path
 
 
 def _write(

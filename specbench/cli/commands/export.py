@@ -8,7 +8,9 @@ import typer
 
 from specbench.cli.commands.run import JsonOption, ResultsOption
 
-FORMATS = "csv, jsonl, parquet, sglang, aiperf, llm-d, speculation-profile or prometheus"
+FORMATS = (
+    "csv, jsonl, parquet, sglang, aiperf, llm-d, speculation-profile, prometheus, junit or comment"
+)
 
 
 def export(
@@ -20,12 +22,13 @@ def export(
         "export"
     ),
     only: Annotated[
-        str | None, typer.Option(help="Export only trials for which this expression holds.")
+        str | None,
+        typer.Option(help="Only trials for which this expression holds; all of them in checks."),
     ] = None,
     results: ResultsOption = Path("results"),
     json: JsonOption = False,
 ) -> None:
-    """Write the trials that ended well for other tools to read; what was not measured is left out.
+    """Write a recording for other tools to read; what was not measured is left out.
 
     Example: specbench export results/demo --format prometheus -o export
     """
