@@ -78,8 +78,9 @@ def compare_rows(
         metric=metric,
         definitions=(left[0][1].definition, right[0][1].definition),
         matched=tuple(matched),
-        provisos=tuple(
-            f"{name}: {DEFINITIONS[name].proviso}" for name in used if DEFINITIONS[name].proviso
+        provisos=(
+            *(f"{name}: {DEFINITIONS[name].proviso}" for name in used if DEFINITIONS[name].proviso),
+            *_told_by_one(left, right, named),
         ),
     )
 
@@ -153,6 +154,13 @@ def _shared(left: Measured, right: Measured, named: set[str]) -> set[str]:
     """Name the settings that both sides tell; what one side does not tell cannot be matched."""
     sides = [{name for row, _ in side for name in row.levels} for side in (left, right)]
     return (sides[0] & sides[1]) - named
+
+
+def _told_by_one(left: Measured, right: Measured, named: set[str]) -> list[str]:
+    """Say which settings could not be checked, because one side alone tells them."""
+    sides = [{name for row, _ in side for name in row.levels} for side in (left, right)]
+    names = sorted((sides[0] ^ sides[1]) - named)
+    return [f"not checked, for one side alone tells it: {', '.join(names)}"] if names else []
 
 
 def _matched(left: Measured, right: Measured, named: set[str]) -> list[Matched]:

@@ -85,6 +85,14 @@ def test_what_is_unknown_is_compared_only_with_the_same_figure_of_the_same_name(
         compare_rows([unknown], [other], "ar", "eagle", "tpot_ms_p50")
 
 
+def test_a_setting_that_one_side_alone_tells_is_said_not_to_be_checked() -> None:
+    rows = [row("ar", 10.0, "unknown"), row("eagle", 5.0, "unknown", budget=4)]
+
+    compared = compare_rows(rows, rows, "ar", "eagle", "tpot_ms_p50")
+
+    assert compared.provisos == ("not checked, for one side alone tells it: budget",)
+
+
 def test_rows_of_unequal_load_are_not_matched() -> None:
     rows = [row("ar", 10.0, AIPERF_TPOT), row("eagle", 5.0, AIPERF_TPOT, concurrency=64)]
 

@@ -65,15 +65,15 @@ def _outcome(verdict: str) -> Outcome:
 
 
 def _levels(levels: dict[str, Any]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in levels.items())
+    return ", ".join(f"{name}={value}" for name, value in levels.items() if value is not None)
 
 
 def junit(checks: Sequence[Check]) -> str:
     """Give JUnit XML: what failed is a failure, what could not be decided an error."""
-    root = ET.Element("testsuites", name="specbench", **_counts(checks))
+    root = ET.Element("testsuites", {"name": "specbench", **_counts(checks)})
     for suite in dict.fromkeys(check.suite for check in checks):
         inside = [check for check in checks if check.suite == suite]
-        element = ET.SubElement(root, "testsuite", name=_xml(suite), **_counts(inside))
+        element = ET.SubElement(root, "testsuite", {"name": _xml(suite), **_counts(inside)})
         for check in inside:
             names = {"classname": _xml(f"specbench.{suite}"), "name": _xml(check.name)}
             case = ET.SubElement(element, "testcase", names)
