@@ -6,7 +6,9 @@ import typer
 
 from specbench.cli.commands.compare import compare
 from specbench.cli.commands.engine import engine
+from specbench.cli.commands.export import export
 from specbench.cli.commands.hosts import hosts
+from specbench.cli.commands.import_ import import_
 from specbench.cli.commands.isolate import isolate
 from specbench.cli.commands.load import load
 from specbench.cli.commands.plan import plan
@@ -37,6 +39,8 @@ app.command()(load)
 app.command()(compare)
 app.command()(isolate)
 app.command()(report)
+app.command("import")(import_)
+app.command()(export)
 app.add_typer(hosts, name="hosts")
 app.add_typer(engine, name="engine")
 app.command()(schema)

@@ -54,7 +54,9 @@ def compare(
     Example: specbench compare dflash "algorithm == 'ddtree' and budget == 16"
     """
     from specbench.cli.show.compare import Shown, draw, show
+    from specbench.cli.show.imported import show_comparison
     from specbench.workflows.compare import CompareOptions, compare_arms
+    from specbench.workflows.imported import compare_imported, is_imported
 
     options = CompareOptions(
         a=a,
@@ -68,6 +70,8 @@ def compare(
         fail_if=fail_if,
         store=store,
     )
+    if is_imported(recording or results, baseline):
+        raise typer.Exit(show_comparison(compare_imported(options), as_json=json))
     how = Shown(json=json, csv=csv, markdown=markdown, details=details, why=why)
     answer = compare_arms(options)
     if output is not None:

@@ -1,5 +1,6 @@
 """`specbench report`: findings that can be attached to a pull request."""
 
+from json import dumps
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +24,12 @@ def report(
     Example: specbench report results/demo -o findings
     """
     from specbench.cli.show.report import show
+    from specbench.workflows.imported import is_imported, report_imported
     from specbench.workflows.report import report as write
+
+    if recording and all(is_imported(folder) for folder in recording):
+        path = report_imported(recording, output)
+        typer.echo(dumps({"schema": 1, "markdown": str(path)}) if json else f"report: {path}")
+        return
 
     show(write(recording or [], results=results, folder=output), as_json=json)

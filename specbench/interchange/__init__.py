@@ -1,0 +1,1 @@
+"""Files of other tools, read into tidy rows and written from recordings."""

@@ -1,0 +1,1 @@
+"""One file a format: its field names, and which definition each of them has."""
