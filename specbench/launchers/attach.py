@@ -15,6 +15,9 @@ from specbench.launchers.service import RunningService
 from specbench.launchers.serving import url_through
 from specbench.model.plan import LaunchSpec
 
+ALIVE_S, SILENT_S, CANARY_S = 10.0, 30.0, 45.0
+"""A server that runs already is not waited for as one that loads."""
+
 
 class AttachLauncher:
     """Measure a running server. It is not started, stopped, or asked to end others' requests."""
@@ -37,12 +40,7 @@ class AttachLauncher:
             url = url_through(self.host, port)
             backend = backend_for(spec.engine)
             with ControlClient(url, backend, api_key=self.host.api_key) as client:
-                if client.health() == "closed":
-                    raise HostError(
-                        f"no server answers at {self.host.url}",
-                        where=self._shell.name,
-                        hint="launcher: attach measures a server that runs already: start it first",
-                    )
+                self._require_answer(client)
                 with context.sampled(None) as telemetry:
                     yield RunningService(
                         spec=spec,
@@ -52,11 +50,22 @@ class AttachLauncher:
                         block_dir=block_dir,
                         mirror=False,
                         tunnelled=self._place.tunnelled,
-                        patience=self._place.patience,
+                        patience=msgspec.structs.replace(
+                            self._place.patience, silent_s=SILENT_S, canary_timeout_s=CANARY_S
+                        ),
                         history=self._place.history,
                         context=context,
                         telemetry=telemetry,
                     )
+
+    def _require_answer(self, client: ControlClient) -> None:
+        reply = client.alive(timeout_s=ALIVE_S)
+        if not reply.status:
+            raise HostError(
+                f"no server answers at {self.host.url}: {reply.body.decode(errors='replace')}",
+                where=self._shell.name,
+                hint="launcher: attach measures a server that runs already: start it first",
+            )
 
     def restore(self) -> tuple[str, ...]:
         """Nothing was started, so nothing is put back."""

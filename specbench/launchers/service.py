@@ -236,7 +236,7 @@ class RunningService:
 
     def _until_healthy(self, started: float) -> Iterator[LoadProgress]:
         stillness = Stillness(started, self._patience.stall_s, self._process.work)
-        reported = started
+        reported = answered = started
         bound = False
         while True:
             for progress in self._observe():
@@ -249,8 +249,12 @@ class RunningService:
                 raise self._stalled("load_timeout", f"not ready after {now - started:.0f} s")
             self._fail_if_stuck(stillness, now)
             bound = bound or bool(self._client.alive(timeout_s=2.0).status)
-            if bound and self._client.health(timeout_s=HEALTH_TIMEOUT_S) == "ready":
+            health = self._client.health(timeout_s=HEALTH_TIMEOUT_S) if bound else "silent"
+            if health == "ready":
                 return
+            answered = now if health == "starting" else answered
+            if now - answered > (self._patience.silent_s or float("inf")):
+                raise self._stalled("silent", f"it answered nothing for {now - answered:.0f} s")
             if now - reported >= 1.0:
                 reported = now
                 yield self._progress("warmup" if bound else self._clock.phase)

@@ -13,9 +13,10 @@ import msgspec
 
 from specbench.backends import backend as backends
 from specbench.backends.backend import Backend, HttpRequest
-from specbench.backends.client import ControlClient, Reply, Sender, recognise
+from specbench.backends.client import ControlClient, recognise
 from specbench.backends.products import backend_for
 from specbench.backends.scored import Malformed, Scored
+from specbench.backends.sender import Reply, Sender
 from specbench.errors import HostError, InputError, ServiceError
 from specbench.model.facts import ServerFacts
 from specbench.model.load import Prompt, Sampling
