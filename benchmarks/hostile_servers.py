@@ -28,7 +28,7 @@ from hostile.servers import Server, every
 HERE = Path(__file__).parent
 COMMANDS = ("load", "run", "verify")
 SILENT_S, PATIENT_S, TIMEOUT_S = 60.0, 120.0, 10.0
-START_S = 10.0
+START_S = 20.0
 """Of a loaded machine, to start Python; it is no time of the command's."""
 MEMORY_MIB = 1024
 STATUSES = frozenset({0, 1, 2, 3, 4, 5})

@@ -80,29 +80,36 @@ def _act(connection: socket.socket, answer: Answer) -> bool:
 
 
 def _good(server: Server, method: str, path: str, body: dict[str, Json]) -> Answer:
-    """Answer as a well-behaved server of the OpenAI API does, and SGLang's where it claims to."""
-    model = {"id": "m", "object": "model", "owned_by": server.owner}
-    native = {"finish_reason": {"type": "length"}, "prompt_tokens": 9, "completion_tokens": 8}
-    match method, path:
-        case "GET", "/v1/models":
-            return (document({"object": "list", "data": [model]}),)
-        case "GET", "/health":
-            return (document({}),)
-        case "GET", "/model_info" | "/server_info" if server.owner == "sglang":
-            return (document({"model_path": "m", "served_model_name": "m", "version": "0.5.9"}),)
-        case "GET", "/version" if server.owner == "vllm":
-            return (document({"version": "0.32.0"}),)
-        case "GET", "/props" if server.owner == "llamacpp":
-            return (document({"build_info": "b1"}),)
-        case "POST", "/generate" if server.owner == "sglang":
-            reply = {"text": "w " * 8, "output_ids": list(range(8)), "meta_info": native}
-            return stream(reply) if body.get("stream") else (document(reply),)
-        case "POST", "/v1/chat/completions" | "/v1/completions":
-            return _completion(body, chat=path.endswith("/chat/completions"))
-        case "POST", "/flush_cache" | "/abort_request" if server.owner == "sglang":
-            return (document(b"ok"),)
-        case _:
-            return (document({"detail": "Not Found"}, "404 Not Found"),)
+    """Answer as a well-behaved server does, of the product that it claims to be."""
+    if path in ("/v1/chat/completions", "/v1/completions"):
+        return _completion(body, chat="chat" in path)
+    if path == "/generate" and server.owner == "sglang":
+        return _generated(body)
+    if path == "/v1/models":
+        model = {"id": "m", "object": "model", "owned_by": server.owner}
+        return (document({"object": "list", "data": [model]}),)
+    if path == "/health" or (method, path) in PLAIN.get(server.owner, {}):
+        return (document(PLAIN.get(server.owner, {}).get((method, path), {})),)
+    return (document({"detail": "Not Found"}, "404 Not Found"),)
+
+
+SELF = {"model_path": "m", "served_model_name": "m", "version": "0.5.9"}
+PLAIN: dict[str, dict[tuple[str, str], Json]] = {
+    "sglang": {
+        ("GET", "/model_info"): SELF,
+        ("GET", "/server_info"): SELF,
+        ("POST", "/flush_cache"): {},
+        ("POST", "/abort_request"): {},
+    },
+    "vllm": {("GET", "/version"): {"version": "0.32.0"}},
+    "llamacpp": {("GET", "/props"): {"build_info": "b1"}},
+}
+
+
+def _generated(body: dict[str, Json]) -> Answer:
+    counted = {"finish_reason": {"type": "length"}, "prompt_tokens": 9, "completion_tokens": 8}
+    reply = {"text": "w " * 8, "output_ids": list(range(8)), "meta_info": counted}
+    return stream(reply) if body.get("stream") else (document(reply),)
 
 
 def _completion(body: dict[str, Json], *, chat: bool) -> Answer:

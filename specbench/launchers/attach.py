@@ -14,8 +14,9 @@ from specbench.launchers.context import LaunchContext, Place
 from specbench.launchers.service import RunningService
 from specbench.launchers.serving import url_through
 from specbench.model.plan import LaunchSpec
+from specbench.recording.durable import private_folder, write_private
 
-ALIVE_S, SILENT_S, CANARY_S = 10.0, 30.0, 45.0
+ALIVE_S, SILENT_S, CANARY_S = 10.0, 20.0, 20.0
 """A server that runs already is not waited for as one that loads."""
 
 
@@ -33,9 +34,10 @@ class AttachLauncher:
     ) -> Iterator[RunningService]:
         """Hand out the running server; leave it as it is."""
         address = address_of(self.host)
-        block_dir.mkdir(parents=True, exist_ok=True)
+        private_folder(block_dir)
         note = {"attached": self.host.url, "argv": None}
-        (block_dir / "launch.json").write_bytes(msgspec.json.format(msgspec.json.encode(note)))
+        content = msgspec.json.format(msgspec.json.encode(note))
+        write_private(block_dir / "launch.json", content)
         with self._shell.forward(address.host, address.port) as port:
             url = url_through(self.host, port)
             backend = backend_for(spec.engine)
@@ -56,6 +58,7 @@ class AttachLauncher:
                         history=self._place.history,
                         context=context,
                         telemetry=telemetry,
+                        secrets=self._place.secrets,
                     )
 
     def _require_answer(self, client: ControlClient) -> None:

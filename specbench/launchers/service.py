@@ -16,8 +16,10 @@ from specbench.launchers.server_process import Process
 from specbench.launchers.waiting import LoadClock, Patience, Stillness
 from specbench.model.facts import Finding
 from specbench.model.plan import LaunchSpec
+from specbench.model.secrets import NO_SECRETS, Secrets
 from specbench.model.service import LoadFailure, LoadProgress, ServiceFacts
 from specbench.model.telemetry import GpuSummary, HostSummary
+from specbench.recording.durable import write_private
 from specbench.remote.shell import HostKeyRefused
 
 HEALTH_TIMEOUT_S = 5.0
@@ -105,6 +107,7 @@ class RunningService:
         history: Mapping[str, float] | None = None,
         context: LaunchContext,
         telemetry: Telemetry | None = None,
+        secrets: Secrets = NO_SECRETS,
     ) -> None:
         self.spec = spec
         self.url = url
@@ -118,9 +121,9 @@ class RunningService:
         self._block_dir = block_dir
         self._tunnelled = tunnelled
         self._patience = patience
-        self._book = Logbook(
-            client.backend, process.log, block_dir / "server.log" if mirror else None
-        )
+        self._secrets = secrets
+        mirrored = block_dir / "server.log" if mirror else None
+        self._book = Logbook(client.backend, process.log, mirrored, secrets)
         self._clock = LoadClock(time.monotonic(), history)
         self._unreachable_since: float | None = None
 
@@ -403,4 +406,5 @@ class RunningService:
             key: ("***" if value and key in {"api_key", "admin_api_key"} else value)
             for key, value in document.items()
         }
-        (self._block_dir / name).write_bytes(msgspec.json.format(msgspec.json.encode(shown)))
+        told = self._secrets.hide_in(shown)
+        write_private(self._block_dir / name, msgspec.json.format(msgspec.json.encode(told)))

@@ -1,7 +1,6 @@
 """Values that must neither be written nor shown, wherever they turn up."""
 
 import json
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self, TypeVar
@@ -72,27 +71,28 @@ class Secrets(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(record, **changed) if changed else record
 
 
-def secrets_of(
-    hosts: Iterable[Host],
-    *,
-    words: Iterable[str] = (),
-    env: Mapping[str, str] | None = None,
-) -> Secrets:
-    """Gather the secrets of hosts, of further `words` of a command line, and of this environment.
+NO_SECRETS = Secrets()
 
-    A server on this machine inherits the environment, and may print it.
+
+def secrets_of(hosts: Iterable[Host], *, environ: Mapping[str, str]) -> Secrets:
+    """Gather the secrets of hosts and their nodes, and those of this process's environment.
+
+    A server on this machine inherits `environ`, and may print it.
     """
-    found = list(named_secrets(env if env is not None else os.environ))
-    every = [each for host in hosts for each in (host, *host.node_hosts)]
-    for host in every:
-        found += [host.api_key or "", *named_secrets(host.env)]
+    found = list(_named(environ))
+    for host in (each for first in hosts for each in (first, *first.node_hosts)):
+        found += [host.api_key or "", *_named(host.env)]
         found += secrets_in([*host.command, *_container_words(host)])
-    return Secrets.of([*found, *secrets_in(list(words))])
+    return Secrets.of(found)
 
 
-def named_secrets(env: Mapping[str, str]) -> Iterator[str]:
-    """Yield the values of variables whose names speak of secrets."""
-    return (value for name, value in env.items() if is_secret_name(name))
+def _named(env: Mapping[str, str]) -> Iterator[str]:
+    """Yield the values of variables whose names speak of secrets, and not of where one lies."""
+    return (
+        value
+        for name, value in env.items()
+        if is_secret_name(name) and not name.lower().endswith(("_file", "_path", "_dir"))
+    )
 
 
 def secrets_in(words: list[str]) -> Iterator[str]:
@@ -101,7 +101,7 @@ def secrets_in(words: list[str]) -> Iterator[str]:
     The value of a flag or of a variable whose name speaks of one, at any depth of quoting; what
     follows `Bearer`; the password of a URL; a key by the form that its makers gave it.
     """
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in zip(words, [*words, ""][1:], strict=True):
         if word.startswith("-") and "=" not in word and is_secret_name(word):
             yield following
         for match in _NAMED.finditer(word):

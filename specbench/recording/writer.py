@@ -13,6 +13,7 @@ from typing import IO, Any, Self
 import msgspec
 
 from specbench.errors import RecordingError
+from specbench.model.secrets import NO_SECRETS, Secrets
 from specbench.model.verdict import RecordedVerdict
 from specbench.recording.durable import (
     Journal,
@@ -20,6 +21,7 @@ from specbench.recording.durable import (
     sync_folder,
     unwritable,
     write_atomically,
+    write_private,
 )
 from specbench.recording.entries import Entry, TrialSealed
 from specbench.recording.paths import RecordingPaths, recording_name
@@ -42,8 +44,11 @@ class Writer:
     measured leaves a draft, which the next writer removes.
     """
 
-    def __init__(self, paths: RecordingPaths, lock: IO[str], *, resumed: bool) -> None:
+    def __init__(
+        self, paths: RecordingPaths, lock: IO[str], *, resumed: bool, secrets: Secrets
+    ) -> None:
         self.paths = paths
+        self._secrets = secrets
         self.resumed = resumed
         self._lock = lock
         self._mutex = threading.Lock()
@@ -56,8 +61,15 @@ class Writer:
         self._remove_drafts()
 
     @classmethod
-    def create(cls, results: Path, manifest: Manifest, content_hash: str) -> Self:
-        """Start a new recording under `results`.
+    def create(
+        cls,
+        results: Path,
+        manifest: Manifest,
+        content_hash: str,
+        *,
+        secrets: Secrets = NO_SECRETS,
+    ) -> Self:
+        """Start a new recording under `results`, which only its owner can read.
 
         Raises RecordingError when the folder cannot be written.
         """
@@ -65,24 +77,26 @@ class Writer:
         paths = RecordingPaths(results / recording_name(manifest.name, content_hash, now))
         try:
             results.mkdir(parents=True, exist_ok=True)
-            paths.root.mkdir()
-            for folder in (paths.blocks, paths.trials, paths.tables, paths.verdicts):
-                folder.mkdir()
+            for folder in (
+                paths.root, paths.blocks, paths.trials, paths.tables, paths.verdicts
+            ):  # fmt: skip
+                folder.mkdir(mode=0o700)
         except OSError as error:
             raise unwritable(paths.root, error) from error
         lock = _take_lock(paths)
-        write_atomically(paths.manifest, msgspec.json.format(_encode(manifest), indent=1))
-        return cls(paths, lock, resumed=False)
+        writer = cls(paths, lock, resumed=False, secrets=secrets)
+        writer._write(paths.manifest, manifest)
+        return writer
 
     @classmethod
-    def resume(cls, root: Path) -> Self:
+    def resume(cls, root: Path, *, secrets: Secrets = NO_SECRETS) -> Self:
         """Go on with the recording in `root`.
 
         Raises RecordingError when another run holds it or a newer specbench wrote it.
         """
         paths = RecordingPaths(root)
         check_schema(read_manifest(root), paths.manifest)
-        return cls(paths, _take_lock(paths), resumed=True)
+        return cls(paths, _take_lock(paths), resumed=True, secrets=secrets)
 
     def __enter__(self) -> Self:
         return self
@@ -99,13 +113,14 @@ class Writer:
         """Append one entry to the journal, with the present moment."""
         entry.at = utc_now()
         with self._mutex:
-            self._journal.append(msgspec.to_builtins(entry))
+            self._journal.append(self._secrets.hide_in(msgspec.to_builtins(entry)))
 
     def heartbeat(self, state: dict[str, Any]) -> None:
         """Leave the present state for `specbench status`; not durable, and never an error."""
         aside = self.paths.progress.with_suffix(f".{threading.get_ident()}")
         try:
-            aside.write_bytes(_encode({"at": utc_now(), "pid": os.getpid(), **state}))
+            told = {"at": utc_now(), "pid": os.getpid(), **msgspec.to_builtins(state)}
+            write_private(aside, _encode(self._secrets.hide_in(told)))
             aside.replace(self.paths.progress)
         except OSError:
             return  # a full disk is reported by the next journal entry, with a way out
@@ -116,15 +131,14 @@ class Writer:
         try:
             if folder.exists():
                 folder.rename(_free_name(self.paths.blocks, block_id))
-            folder.mkdir()
+            folder.mkdir(mode=0o700)
         except OSError as error:
             raise unwritable(folder, error) from error
         return folder
 
     def write_block_facts(self, block_id: str, facts: dict[str, Any]) -> None:
         """Keep what the server of a block said of itself."""
-        content = msgspec.json.format(_encode(facts), indent=1)
-        write_atomically(self.paths.block_facts(block_id), content)
+        self._write(self.paths.block_facts(block_id), facts)
 
     def describe_host(self, name: str, facts: dict[str, Any]) -> None:
         """Keep in the manifest what a host said of itself; the blocks keep it for each launch."""
@@ -134,15 +148,14 @@ class Writer:
             known = manifest.get("host_facts") or {}
             if told and known.get(name) != told:
                 manifest["host_facts"] = {**known, name: told}
-                content = msgspec.json.format(_encode(manifest), indent=1)
-                write_atomically(self.paths.manifest, content)
+                self._write(self.paths.manifest, manifest)
 
     def draft(self, trial_id: str) -> Path:
         """Begin a trial: an empty folder, whose `requests.jsonl` the driver fills."""
         folder = self.paths.draft(trial_id)
         try:
             shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir()
+            folder.mkdir(mode=0o700)
         except OSError as error:
             raise unwritable(folder, error) from error
         return folder
@@ -155,14 +168,15 @@ class Writer:
         trial_id = sealed.trial.trial_id
         draft, final = self.paths.draft(trial_id), self.paths.trial(trial_id)
         try:
-            draft.mkdir(exist_ok=True)
+            draft.mkdir(mode=0o700, exist_ok=True)
             requests = draft / "requests.jsonl"
-            requests.touch()
+            requests.touch(mode=0o600)
+            requests.chmod(0o600)
             sealed.requests_sha256 = _hash_durably(requests)
-            write_atomically(draft / "trial.json", msgspec.json.format(_encode(sealed), indent=1))
+            self._write(draft / "trial.json", sealed)
             with self._mutex:
                 if final.exists():
-                    self.paths.superseded.mkdir(exist_ok=True)
+                    self.paths.superseded.mkdir(mode=0o700, exist_ok=True)
                     final.rename(_free_name(self.paths.superseded, trial_id))
                 draft.rename(final)
                 sync_folder(self.paths.trials)
@@ -172,8 +186,7 @@ class Writer:
 
     def write_verdict(self, name: str, document: RecordedVerdict) -> None:
         """Keep one verdict document under `verdicts/`."""
-        path = self.paths.verdicts / f"{name}.json"
-        write_atomically(path, msgspec.json.format(_encode(document), indent=1))
+        self._write(self.paths.verdicts / f"{name}.json", document)
 
     def write_table(self, name: str, write: Callable[[Path], None]) -> None:
         """Let `write` fill a table aside, then put it in place as a whole."""
@@ -185,6 +198,11 @@ class Writer:
         except OSError as error:
             aside.unlink(missing_ok=True)
             raise unwritable(path, error) from error
+
+    def _write(self, path: Path, document: object) -> None:
+        """Write a document as a whole, without secrets."""
+        told = self._secrets.hide_in(msgspec.to_builtins(document))
+        write_atomically(path, msgspec.json.format(_encode(told), indent=1))
 
     def _note_sealed(self, sealed: SealedTrial) -> None:
         self.note(

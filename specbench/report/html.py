@@ -10,6 +10,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from specbench.model.visible import visible
 from specbench.report import theme
 from specbench.report.document import Chapter, Document
 from specbench.report.figures import Picture
@@ -31,8 +32,6 @@ FIRST, SHORT = 60, 32
 PX_PER_POINT = 1.25
 SHOWN_STATEMENTS = 8
 """Sentences of a section that are shown at once; the others can be opened."""
-
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 
 
 def render(document: Document) -> str:
@@ -72,8 +71,8 @@ def _asset(name: str) -> str:
 
 
 def clean(text: Any) -> str:
-    """Take out control characters (a log may colour its lines) and lone surrogates."""
-    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", str(text))
+    """Show control and bidirectional characters as escapes: a log may colour its lines."""
+    return visible(text)
 
 
 def sentence(text: str) -> Markup:

@@ -5,9 +5,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import msgspec
-import typer
-
 from specbench.analysis.comparison import (
     ArmSummary,
     CellComparison,
@@ -17,6 +14,7 @@ from specbench.analysis.comparison import (
 )
 from specbench.analysis.confounds import Difference
 from specbench.analysis.pareto import Choice
+from specbench.cli.show.consoles import say, say_json
 from specbench.stats.components import Part
 from specbench.workflows.compare import Compared, NoiseReport
 
@@ -30,11 +28,11 @@ DIFFER = 0.05
 def show(answer: Compared | NoiseReport, *, as_json: bool) -> int:
     """Print an answer on standard output; return its exit status."""
     if as_json:
-        typer.echo(msgspec.json.format(msgspec.json.encode(answer), indent=1).decode())
+        say_json(answer, indent=1)
         return answer.exit_status
     lines = _noise_lines(answer) if isinstance(answer, NoiseReport) else compared_lines(answer)
     for line in lines:
-        typer.echo(line)
+        say(line)
     return answer.exit_status
 
 
