@@ -81,7 +81,6 @@ class Sender:
         if api_key:
             self._headers.append((b"Authorization", bearer(api_key).encode()))
         self._hidden = Secrets.of([api_key or ""])
-        self._timeout_s = timeout_s
         self._keeps = connections > 0
         self._bounds = _Bounds()
         self._pool = httpcore.ConnectionPool(

@@ -24,6 +24,9 @@ from specbench.verify.refused import Refused
 from specbench.verify.wire import Ask, Completion, completion, http_request, sent
 
 __all__ = ["Client", "Refused", "Spent"]
+ALIVE_S = 20.0
+FIRST_SHARE = 0.4
+"""Of the patience with a server that has never answered: nothing else waits for it yet."""
 
 
 @dataclass(slots=True)
@@ -83,7 +86,7 @@ class Client:
             InputError: the server wants an API key.
 
         """
-        alive = self._control.alive(timeout_s=self.timeout_s)
+        alive = self._control.alive(timeout_s=min(self.timeout_s, ALIVE_S))
         if not alive.status or alive.status in (401, 403):
             self._allow(alive)
         if not self._known:
@@ -251,12 +254,15 @@ class Client:
         )
 
     def _post(self, request: HttpRequest) -> bytes:
-        return self._allow(self._http.send(request, timeout_s=self.timeout_s)).body
+        return self._allow(self._http.send(request, timeout_s=self._patience_s())).body
 
     def _stream(self, request: HttpRequest) -> list[bytes]:
-        reply, payloads = self._http.events(request, timeout_s=self.timeout_s)
+        reply, payloads = self._http.events(request, timeout_s=self._patience_s())
         self._allow(reply)
         return payloads
+
+    def _patience_s(self) -> float:
+        return self.timeout_s if self.spent.requests else FIRST_SHARE * self.timeout_s
 
     def _allow(self, reply: Reply) -> Reply:
         """Raise what the status of an answer means, where it is no success."""

@@ -88,7 +88,6 @@ def test_a_key_in_the_command_that_the_server_prints_is_in_no_file_of_the_block(
     assert [path.name for path in files if b"not-for-others" in path.read_bytes()] == []
     words = [path for path in files if path.suffix != ".csv"]  # those hold figures alone
     assert {path.stat().st_mode & 0o777 for path in words} == {0o600}
-    assert (tmp_path / "block").stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.parametrize(
