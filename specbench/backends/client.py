@@ -30,9 +30,8 @@ class ControlClient:
         backend: Backend,
         *,
         api_key: str | None = None,
-        timeout_s: float = 10.0,
     ) -> None:
-        self._sender = Sender(url, api_key=resolve_secret(api_key), timeout_s=timeout_s)
+        self._sender = Sender(url, api_key=resolve_secret(api_key))
         self.url = self._sender.url
         self.backend = backend
         self.silent = False

@@ -62,7 +62,7 @@ class Sender:
 
     `api_key` is the key itself; it is sent as a bearer token and never shown, not even where the
     server repeats it. Proxies of the environment are ignored. `connections` are kept open between
-    requests; 0 keeps none. `tls` is the context of https, the system's by default.
+    requests; 0 keeps none.
 
     Raises InputError or HostError for a URL or a key that cannot be used.
     """
@@ -72,9 +72,7 @@ class Sender:
         url: str,
         *,
         api_key: str | None = None,
-        timeout_s: float = 10.0,
         connections: int = 0,
-        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.url = base_url(url)
         self._headers = [(b"Accept", b"*/*"), (b"Accept-Encoding", b"identity")]
@@ -84,7 +82,7 @@ class Sender:
         self._keeps = connections > 0
         self._bounds = _Bounds()
         self._pool = httpcore.ConnectionPool(
-            ssl_context=tls or (tls_context() if self.url.startswith("https:") else None),
+            ssl_context=tls_context() if self.url.startswith("https:") else None,
             max_connections=connections or None,
             max_keepalive_connections=connections,
             network_backend=_BoundedNetwork(self._bounds),

@@ -67,7 +67,6 @@ class Client:
         self._http = Sender(
             self.url,
             api_key=self._key(),
-            timeout_s=self.timeout_s,
             connections=max(self.concurrency, 4) + 4,
         )
         self._known = bool(self.engine)
@@ -249,9 +248,7 @@ class Client:
 
     def _speak(self, backend: Backend) -> None:
         self.backend = backend
-        self._control = ControlClient(
-            self.url, backend, api_key=self._key(), timeout_s=self.timeout_s
-        )
+        self._control = ControlClient(self.url, backend, api_key=self._key())
 
     def _post(self, request: HttpRequest) -> bytes:
         return self._allow(self._http.send(request, timeout_s=self._patience_s())).body
