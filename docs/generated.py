@@ -4,12 +4,15 @@ A page holds a line `<!-- generated: NAME -->`; the hook puts the text of `PARTS
 """
 
 import re
+import tomllib
 from collections.abc import Callable, Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import click
 import typer
+from packaging.requirements import Requirement
 
 from specbench import config as configuration
 from specbench.cli.main import app
@@ -43,6 +46,29 @@ def on_config(config: Any) -> Any:
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Replace the marks of one page (called by MkDocs)."""
     return MARK.sub(lambda found: PARTS[found[1]](), markdown)
+
+
+def licences() -> str:
+    """Give what specbench needs to run: the lowest version, and the licence that it declares."""
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))
+    needed = map(Requirement, project["project"]["dependencies"])
+    rows = [
+        f"| {each.name} | {each.specifier} | {_licence(each.name)} |"
+        for each in sorted(needed, key=lambda one: one.name)
+    ]
+    return "\n".join(["| package | version | licence |", "|---|---|---|", *rows])
+
+
+def _licence(package: str) -> str:
+    """Name the licence: its SPDX expression, else its classifier, else the first line of a text."""
+    told = metadata.metadata(package)
+    classifiers = [
+        each.rpartition(" :: ")[2]
+        for each in told.get_all("Classifier", [])
+        if each.startswith("License :: ") and not each.endswith("OSI Approved")
+    ]
+    first = (told.get("License") or "").strip().partition("\n")[0]
+    return told.get("License-Expression") or ", ".join(classifiers) or first or "not declared"
 
 
 def cli() -> str:
@@ -182,6 +208,7 @@ def plot_functions() -> str:
 
 
 PARTS: dict[str, Callable[[], str]] = {
+    "licences": licences,
     "cli": cli,
     "matrix": matrix,
     "hosts": hosts,

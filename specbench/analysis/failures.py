@@ -10,6 +10,8 @@ from specbench.model.load import RequestRecord
 
 MOST = 4
 """Kinds that a line has room for."""
+SAID = 120
+"""Characters of what was said of a kind that a line has room for."""
 
 _WORDS = {
     "closed_early": "closed early",
@@ -36,7 +38,9 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     said: str = ""
 
     def __str__(self) -> str:
-        return f"{self.count} × {self.reason}"  # noqa: RUF001
+        said = " ".join(self.said.split())
+        more = f" ({said[:SAID]})" if said and said.lower() not in self.reason.lower() else ""
+        return f"{self.count} × {self.reason}{more}"  # noqa: RUF001
 
 
 def failures(records: Iterable[RequestRecord]) -> tuple[Failure, ...]:

@@ -6,147 +6,15 @@ import time
 from types import TracebackType
 from typing import Any, Literal, Self
 
-import httpx
-import msgspec
-
 from specbench.backends.backend import Backend, HttpRequest, Verb
-from specbench.backends.base_url import base_url
-from specbench.backends.bearer import bearer
 from specbench.backends.products import BACKENDS
+from specbench.backends.sender import Reply, Sender
 from specbench.errors import HostError, ServiceError
 from specbench.model.facts import ServerFacts
-from specbench.model.json_text import NOT_JSON
 
-_FAILURES = (httpx.TransportError, httpx.DecodingError)
-_CLOSED = "without sending a response"
 _ABSENT = frozenset({404, 405})
 
 Health = Literal["closed", "starting", "ready", "silent"]
-
-
-class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer: HTTP status and body. `status` 0 means none came, `body` then says why.
-
-    `refused` is true when nobody listens on the port.
-    """
-
-    status: int
-    body: bytes
-    refused: bool = False
-
-    @property
-    def ok(self) -> bool:
-        """Whether the server did what was asked."""
-        return self.status == httpx.codes.OK
-
-    def json(self) -> dict[str, Any]:
-        """Decode a JSON object; anything else gives an empty one."""
-        try:
-            decoded = msgspec.json.decode(self.body)
-        except NOT_JSON:
-            return {}
-        return decoded if isinstance(decoded, dict) else {}
-
-
-class Sender:
-    """Sends requests to one server over HTTP; failure to get an answer is data, no exception.
-
-    `api_key` is the key itself; it is sent as a bearer token and never shown. Proxies of the
-    environment are ignored. `connections` are kept open between requests; 0 keeps none.
-    """
-
-    def __init__(
-        self, url: str, *, api_key: str | None = None, timeout_s: float = 10.0, connections: int = 0
-    ) -> None:
-        self.url = base_url(url)
-        headers = {"Authorization": bearer(api_key)} if api_key else {}
-        limits = httpx.Limits(max_keepalive_connections=0)
-        self._keeps = connections > 0
-        if connections:
-            limits = httpx.Limits(max_connections=connections)
-        self._client = httpx.Client(
-            headers=headers,
-            timeout=timeout_s,
-            trust_env=False,
-            limits=limits,
-        )
-
-    def close(self) -> None:
-        """Close all connections; the server is not touched."""
-        self._client.close()
-
-    def send(self, request: HttpRequest, *, timeout_s: float | None = None) -> Reply:
-        """Send one request and take the whole answer. Raises HostError for an unusable URL."""
-        try:
-            response = self._once_more(request, timeout_s)
-        except _FAILURES as error:
-            return _failure(error)
-        except httpx.InvalidURL as error:
-            raise HostError(f"not a URL: {self.url!r}: {error}") from error
-        return Reply(status=response.status_code, body=response.content)
-
-    def _once_more(self, request: HttpRequest, timeout_s: float | None) -> httpx.Response:
-        """Send again what met a connection that the server had closed meanwhile.
-
-        A server may end a kept connection between two requests; nothing of the answer came then.
-        """
-        sent = (request.method, self.url + request.path)
-        try:
-            return self._client.request(*sent, **_content(request, timeout_s))
-        except httpx.RemoteProtocolError as error:
-            if not self._stale(error):
-                raise
-            return self._client.request(*sent, **_content(request, timeout_s))
-
-    def events(self, request: HttpRequest, *, timeout_s: float) -> tuple[Reply, list[bytes]]:
-        """Send one request and take the payloads of its SSE answer, or its whole body if refused.
-
-        Raises HostError for an unusable URL.
-        """
-        payloads: list[bytes] = []
-        try:
-            try:
-                return self._streamed(request, timeout_s, payloads), payloads
-            except httpx.RemoteProtocolError as error:
-                if not self._stale(error) or payloads:
-                    raise
-                return self._streamed(request, timeout_s, payloads), payloads
-        except _FAILURES as error:
-            return _failure(error), payloads
-        except httpx.InvalidURL as error:
-            raise HostError(f"not a URL: {self.url!r}: {error}") from error
-
-    def _streamed(self, request: HttpRequest, timeout_s: float, payloads: list[bytes]) -> Reply:
-        with self._client.stream(
-            request.method, self.url + request.path, **_content(request, timeout_s)
-        ) as response:
-            if response.status_code != httpx.codes.OK:
-                return Reply(status=response.status_code, body=response.read())
-            payloads.extend(
-                line[5:].strip().encode()
-                for line in response.iter_lines()
-                if line.startswith("data:")
-            )
-        return Reply(status=response.status_code, body=b"")
-
-    def _stale(self, error: httpx.RemoteProtocolError) -> bool:
-        """Whether a kept connection was closed by the server before anything of an answer came."""
-        return self._keeps and _CLOSED in str(error)
-
-
-def _content(request: HttpRequest, timeout_s: float | None) -> dict[str, Any]:
-    return {
-        "content": request.body or None,
-        "headers": {"Content-Type": "application/json"} if request.body else {},
-        "timeout": httpx.Timeout(request.timeout_s if timeout_s is None else timeout_s),
-    }
-
-
-def _failure(error: Exception) -> Reply:
-    text = str(error) or type(error).__name__
-    # A tunnel accepts for the host and closes at once where nobody listens behind it.
-    gone = (httpx.ConnectError, httpx.RemoteProtocolError, httpx.ReadError)
-    return Reply(status=0, body=text.encode(), refused=isinstance(error, gone))
 
 
 class ControlClient:
@@ -162,11 +30,12 @@ class ControlClient:
         backend: Backend,
         *,
         api_key: str | None = None,
-        timeout_s: float = 10.0,
     ) -> None:
-        self._sender = Sender(url, api_key=resolve_secret(api_key), timeout_s=timeout_s)
+        self._sender = Sender(url, api_key=resolve_secret(api_key))
         self.url = self._sender.url
         self.backend = backend
+        self.silent = False
+        """Whether the last request was accepted, and had no whole answer in time."""
 
     def __enter__(self) -> Self:
         return self
@@ -186,6 +55,7 @@ class ControlClient:
     def send(self, request: HttpRequest, *, timeout_s: float | None = None) -> Reply:
         """Send a request; where its endpoint does not exist, the one that it names instead."""
         reply = self._sender.send(request, timeout_s=timeout_s)
+        self.silent = not reply.status and not reply.refused
         if reply.status in _ABSENT and request.otherwise is not None:
             return self.send(request.otherwise, timeout_s=timeout_s)
         return reply
@@ -212,11 +82,13 @@ class ControlClient:
     def info(self) -> dict[str, Any]:
         """Gather what the server says of itself, as it is recorded; empty where it says nothing.
 
-        Raises ServiceError where it wants an API key.
+        One that falls silent is asked no more. Raises ServiceError where it wants an API key.
         """
         found: dict[str, Any] = {}
         for verb in self.backend.speaks:
             reply = self._allowed(verb)
+            if self.silent:
+                break
             if reply is not None and reply.ok:
                 found |= self.backend.read(verb, reply.body)
         return found
@@ -293,11 +165,13 @@ def resolve_secret(reference: str | None) -> str | None:
 def recognise(url: str, *, api_key: str | None = None) -> Backend:
     """Find the product of a running server: by the owner of its models, then by what it says.
 
-    What is no product known is an OpenAI-compatible server.
+    What is no product known is an OpenAI-compatible server, and so is one that falls silent.
     """
     *known, anything = BACKENDS.values()
     with ControlClient(url, anything, api_key=api_key) as client:
         models = client.info().get("models") or {}
+        if client.silent:
+            return anything
     for backend in known:
         if backend.recognises(models, {}):
             return backend
@@ -305,4 +179,6 @@ def recognise(url: str, *, api_key: str | None = None) -> Backend:
         with ControlClient(url, backend, api_key=api_key) as client:
             if backend.recognises({}, client.info()):
                 return backend
+            if client.silent:
+                break
     return anything

@@ -64,7 +64,9 @@ def main() -> None:
     try:
         app()
     except SpecbenchError as error:
-        typer.echo(f"error: {error}", err=True)
+        from specbench.model.visible import visible
+
+        typer.echo(f"error: {visible(error)}", err=True)
         sys.exit(error.exit_code)
 
 

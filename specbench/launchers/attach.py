@@ -14,6 +14,10 @@ from specbench.launchers.context import LaunchContext, Place
 from specbench.launchers.service import RunningService
 from specbench.launchers.serving import url_through
 from specbench.model.plan import LaunchSpec
+from specbench.recording.durable import private_folder, write_private
+
+ALIVE_S, SILENT_S, CANARY_S = 10.0, 20.0, 20.0
+"""A server that runs already is not waited for as one that loads."""
 
 
 class AttachLauncher:
@@ -30,19 +34,15 @@ class AttachLauncher:
     ) -> Iterator[RunningService]:
         """Hand out the running server; leave it as it is."""
         address = address_of(self.host)
-        block_dir.mkdir(parents=True, exist_ok=True)
+        private_folder(block_dir)
         note = {"attached": self.host.url, "argv": None}
-        (block_dir / "launch.json").write_bytes(msgspec.json.format(msgspec.json.encode(note)))
+        content = msgspec.json.format(msgspec.json.encode(note))
+        write_private(block_dir / "launch.json", content)
         with self._shell.forward(address.host, address.port) as port:
             url = url_through(self.host, port)
             backend = backend_for(spec.engine)
             with ControlClient(url, backend, api_key=self.host.api_key) as client:
-                if client.health() == "closed":
-                    raise HostError(
-                        f"no server answers at {self.host.url}",
-                        where=self._shell.name,
-                        hint="launcher: attach measures a server that runs already: start it first",
-                    )
+                self._require_answer(client)
                 self._refuse_another_product(spec, url)
                 with context.sampled(None) as telemetry:
                     yield RunningService(
@@ -53,11 +53,23 @@ class AttachLauncher:
                         block_dir=block_dir,
                         mirror=False,
                         tunnelled=self._place.tunnelled,
-                        patience=self._place.patience,
+                        patience=msgspec.structs.replace(
+                            self._place.patience, silent_s=SILENT_S, canary_timeout_s=CANARY_S
+                        ),
                         history=self._place.history,
                         context=context,
                         telemetry=telemetry,
+                        secrets=self._place.secrets,
                     )
+
+    def _require_answer(self, client: ControlClient) -> None:
+        reply = client.alive(timeout_s=ALIVE_S)
+        if not reply.status:
+            raise HostError(
+                f"no server answers at {self.host.url}: {reply.body.decode(errors='replace')}",
+                where=self._shell.name,
+                hint="launcher: attach measures a server that runs already: start it first",
+            )
 
     def _refuse_another_product(self, spec: LaunchSpec, url: str) -> None:
         """Refuse a server of a known product where the matrix names none and so means another.

@@ -1,6 +1,7 @@
 """What surrounds one launch and is known before the server starts."""
 
 import contextlib
+import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -10,7 +11,8 @@ import msgspec
 
 from specbench.hosts.telemetry import Telemetry
 from specbench.launchers.waiting import Patience
-from specbench.model.host import LAUNCHER_TRAITS, Host
+from specbench.model.host import Host
+from specbench.model.secrets import Secrets, secrets_of
 from specbench.remote.shell import Shell
 
 
@@ -26,9 +28,9 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     history: Mapping[str, float] | None = None
 
     @property
-    def mirror(self) -> bool:
-        """Whether the log lies elsewhere than in the recording, and is copied there."""
-        return not (self.host.is_local and LAUNCHER_TRAITS[self.host.launcher].writes_log_here)
+    def secrets(self) -> Secrets:
+        """What must be neither written nor shown of a server there."""
+        return secrets_of([self.host], environ=os.environ)
 
     @property
     def tunnelled(self) -> bool:

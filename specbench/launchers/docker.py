@@ -51,7 +51,7 @@ class DockerLauncher:
     ) -> Iterator[RunningService]:
         """Run the container; stop and remove it on leaving."""
         launch = render(self.host, spec)
-        write_launch(block_dir, launch)
+        write_launch(self._place, block_dir, launch)
         self.restore()
         require_free_port(self._shell, self.host, launch.address)
         kept = False
@@ -94,13 +94,14 @@ class DockerLauncher:
             raise InputError("a variable for a container must not hold a line end")
         variables = "".join(f"{name}={value}\n" for name, value in launch.env.items())
         started = self._shell.run(argv, input=variables, timeout_s=RUN_S)
+        secrets = self._place.secrets
         if not started.ok:
             raise LoadFailed(
-                f"the container could not be started: {started.complaint}",
+                f"the container could not be started: {secrets.hide(started.complaint)}",
                 where=self._shell.name,
                 hint="try the command of launch.json on the host; see specbench hosts check",
                 pattern="cannot_start",
-                evidence=started.stderr.splitlines()[-12:],
+                evidence=secrets.hide(started.stderr).splitlines()[-12:],
             )
         return ContainerProcess(self._shell, self.host, self._name)
 

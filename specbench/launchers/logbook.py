@@ -6,7 +6,9 @@ from typing import Protocol
 
 from specbench.backends.backend import Backend, Notice, Ready
 from specbench.backends.logs import split_lines
+from specbench.model.secrets import NO_SECRETS, Secrets
 from specbench.model.service import LoadFailure, LoadProgress
+from specbench.recording.durable import open_private
 
 KEPT_LINES = 2000
 """Last lines kept in memory for a diagnosis; the whole log is in the recording."""
@@ -24,10 +26,20 @@ class LogSource(Protocol):
 
 
 class Logbook:
-    """Read a source; `mirror` is the recording's copy, None where the server writes it itself."""
+    """Read a source; `mirror` is the recording's copy, None where there is none.
 
-    def __init__(self, backend: Backend, source: LogSource, mirror: Path | None) -> None:
+    `secrets` are hidden in both, whole lines at a time: one may lie across two readings.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        source: LogSource,
+        mirror: Path | None,
+        secrets: Secrets = NO_SECRETS,
+    ) -> None:
         self._backend = backend
+        self._secrets = secrets
         self._source = source
         self._mirror = mirror
         self._partial = b""
@@ -51,25 +63,25 @@ class Logbook:
         """Read what is new; return the progress that it shows. `final` takes unfinished lines."""
         piece = self._source.read()
         self.bytes_read += len(piece)
-        if piece and self._mirror is not None:
-            with self._mirror.open("ab") as file:
-                file.write(piece)
-        return [
-            progress for line in self._split(piece, final=final) if (progress := self._see(line))
-        ]
+        fresh = self._secrets.hide_bytes(self._whole_lines(piece, final=final))
+        if fresh and self._mirror is not None:
+            with open_private(self._mirror, "ab") as file:
+                file.write(fresh)
+        lines = split_lines(fresh.decode(errors="replace"))
+        return [progress for line in lines if (progress := self._see(line))]
 
     def diagnose(self, *, exit_status: int | None) -> LoadFailure | None:
         """Explain what went wrong, by the lines kept."""
         return self._backend.diagnose(tuple(self.lines), exit_status=exit_status)
 
-    def _split(self, piece: bytes, *, final: bool) -> list[str]:
+    def _whole_lines(self, piece: bytes, *, final: bool) -> bytes:
         text = self._partial + piece
         # A progress bar is drawn over itself with \r and ends its line only at the end.
         end = max(text.rfind(b"\n"), text.rfind(b"\r")) + 1
         if final or len(text) - end > PARTIAL_LIMIT:
             end = len(text)
         self._partial = text[end:]
-        return split_lines(text[:end].decode(errors="replace"))
+        return text[:end]
 
     def _see(self, line: str) -> LoadProgress | None:
         self.lines.append(line)

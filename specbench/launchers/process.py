@@ -48,10 +48,10 @@ class ProcessLauncher:
         command cannot be run.
         """
         launch = self.launch(spec)
-        write_launch(block_dir, launch)
+        write_launch(self._place, block_dir, launch)
         self.restore()
         require_free_port(self._shell, self.host, launch.address)
-        process = self._start(launch, block_dir.resolve(), label=spec.fingerprint)
+        process = self._start(launch, label=spec.fingerprint)
         with serving(self._place, spec, block_dir, process, context) as service:
             yield service
         if not service.kept:
@@ -93,14 +93,12 @@ class ProcessLauncher:
     def _forget(self, address: Address) -> None:
         """Leave nothing behind of a server that was stopped in good order."""
         self._shell.remove(state_path(address))
-        if not self.host.is_local:
-            self._shell.remove(log_path(address))
+        self._shell.remove(log_path(address))
 
-    def _start(self, launch: Launch, block_dir: Path, *, label: str) -> "ServerProcess":
+    def _start(self, launch: Launch, *, label: str) -> "ServerProcess":
         state = state_path(launch.address)
-        log = str(block_dir / "server.log") if self.host.is_local else log_path(launch.address)
-        if not self.host.is_local:
-            self._shell.write_file(log, b"")
+        log = log_path(launch.address)
+        self._shell.write_file(log, b"", mode=0o600)  # as the server writes it, secrets and all
         request = {
             "do": "start",
             "argv": launch.argv,

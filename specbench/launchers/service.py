@@ -16,8 +16,10 @@ from specbench.launchers.server_process import Process
 from specbench.launchers.waiting import LoadClock, Patience, Stillness
 from specbench.model.facts import Finding
 from specbench.model.plan import LaunchSpec
+from specbench.model.secrets import NO_SECRETS, Secrets
 from specbench.model.service import LoadFailure, LoadProgress, ServiceFacts
 from specbench.model.telemetry import GpuSummary, HostSummary
+from specbench.recording.durable import write_private
 from specbench.remote.shell import HostKeyRefused
 
 HEALTH_TIMEOUT_S = 5.0
@@ -105,6 +107,7 @@ class RunningService:
         history: Mapping[str, float] | None = None,
         context: LaunchContext,
         telemetry: Telemetry | None = None,
+        secrets: Secrets = NO_SECRETS,
     ) -> None:
         self.spec = spec
         self.url = url
@@ -118,9 +121,9 @@ class RunningService:
         self._block_dir = block_dir
         self._tunnelled = tunnelled
         self._patience = patience
-        self._book = Logbook(
-            client.backend, process.log, block_dir / "server.log" if mirror else None
-        )
+        self._secrets = secrets
+        mirrored = block_dir / "server.log" if mirror else None
+        self._book = Logbook(client.backend, process.log, mirrored, secrets)
         self._clock = LoadClock(time.monotonic(), history)
         self._unreachable_since: float | None = None
 
@@ -236,7 +239,7 @@ class RunningService:
 
     def _until_healthy(self, started: float) -> Iterator[LoadProgress]:
         stillness = Stillness(started, self._patience.stall_s, self._process.work)
-        reported = started
+        reported = answered = started
         bound = False
         while True:
             for progress in self._observe():
@@ -249,8 +252,12 @@ class RunningService:
                 raise self._stalled("load_timeout", f"not ready after {now - started:.0f} s")
             self._fail_if_stuck(stillness, now)
             bound = bound or bool(self._client.alive(timeout_s=2.0).status)
-            if bound and self._client.health(timeout_s=HEALTH_TIMEOUT_S) == "ready":
+            health = self._client.health(timeout_s=HEALTH_TIMEOUT_S) if bound else "silent"
+            if health == "ready":
                 return
+            answered = now if health == "starting" else answered
+            if now - answered > (self._patience.silent_s or float("inf")):
+                raise self._stalled("silent", f"it answered nothing for {now - answered:.0f} s")
             if now - reported >= 1.0:
                 reported = now
                 yield self._progress("warmup" if bound else self._clock.phase)
@@ -399,4 +406,5 @@ class RunningService:
             key: ("***" if value and key in {"api_key", "admin_api_key"} else value)
             for key, value in document.items()
         }
-        (self._block_dir / name).write_bytes(msgspec.json.format(msgspec.json.encode(shown)))
+        told = self._secrets.hide_in(shown)
+        write_private(self._block_dir / name, msgspec.json.format(msgspec.json.encode(told)))

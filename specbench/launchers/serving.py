@@ -16,6 +16,7 @@ from specbench.launchers.server_process import OwnProcess
 from specbench.launchers.service import RunningService
 from specbench.model.host import Host
 from specbench.model.plan import LaunchSpec
+from specbench.recording.durable import private_folder, write_private
 
 
 @contextlib.contextmanager
@@ -43,12 +44,13 @@ def serving(
             process=process,
             client=client,
             block_dir=block_dir,
-            mirror=place.mirror,
+            mirror=True,
             tunnelled=place.tunnelled,
             patience=place.patience,
             history=place.history,
             context=context,
             telemetry=telemetry,
+            secrets=place.secrets,
         )
         # An error on the way out must not hide the one that led here.
         guard: contextlib.AbstractContextManager[None] = contextlib.suppress(HostError)
@@ -76,11 +78,11 @@ def url_through(host: Host, port: int) -> str:
     return f"{host.url.partition('://')[0]}://127.0.0.1:{port}"
 
 
-def write_launch(block_dir: Path, launch: Launch) -> None:
+def write_launch(place: Place, block_dir: Path, launch: Launch) -> None:
     """Write down what is about to be started, without its secrets."""
-    block_dir.mkdir(parents=True, exist_ok=True)
-    document = msgspec.json.format(msgspec.json.encode(launch.shown()))
-    (block_dir / "launch.json").write_bytes(document)
+    private_folder(block_dir)
+    document = place.secrets.hide_in(launch.shown())
+    write_private(block_dir / "launch.json", msgspec.json.format(msgspec.json.encode(document)))
 
 
 def _require_gone(place: Place) -> None:

@@ -16,7 +16,8 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
 
     A server is stuck when log, processors and disks stand still for `stall_s`; one that works on in
     silence is only slow. `unreachable_s`: how long a host may be out of reach before its service
-    is given up.
+    is given up. `silent_s`: how long one that accepts connections may answer nothing; None where
+    it may be loading still.
     """
 
     load_timeout_s: float = 1200.0
@@ -24,6 +25,7 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
     poll_s: float = 0.25
     canary_timeout_s: float = 120.0
     unreachable_s: float = 180.0
+    silent_s: float | None = None
 
 
 class LoadClock:

@@ -11,7 +11,7 @@ from pathlib import Path
 _PACKAGE = Path(__file__).parents[1]
 _MODULES = (Path("errors.py"),)
 _PACKAGES = ("model", "backends", "loadgen")
-_WITH_LIBRARIES = frozenset({Path("backends/client.py")})
+_WITH_LIBRARIES = frozenset({Path("backends/client.py"), Path("backends/sender.py")})
 """Modules that need more than the standard library and msgspec."""
 _MAIN = b"from specbench.loadgen.standalone import main\n\nmain()\n"
 _ROOT = b'"""The part of specbench that drives load."""\n'

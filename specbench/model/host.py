@@ -14,7 +14,6 @@ class LauncherTraits(msgspec.Struct, frozen=True, kw_only=True):
 
     `starts`: specbench starts the server, and stops it. `needs`: a key that the host must have,
     with an example. `in_container`: the host's own files and programs are not the server's.
-    `writes_log_here`: on this machine the log is written into the recording itself.
     `absolute_program`: the program of the command needs its whole path. `poll_s`: the pause between
     two looks; longer where a look runs a command on the host. `missing`: why it cannot be used, and
     what to do instead.
@@ -23,14 +22,13 @@ class LauncherTraits(msgspec.Struct, frozen=True, kw_only=True):
     starts: bool = True
     needs: tuple[str, str] | None = None
     in_container: bool = False
-    writes_log_here: bool = False
     absolute_program: bool = False
     poll_s: float = 0.5
     missing: tuple[str, str] | None = None
 
 
 LAUNCHER_TRAITS: dict[LauncherName, LauncherTraits] = {
-    "process": LauncherTraits(writes_log_here=True, poll_s=0.25),
+    "process": LauncherTraits(poll_s=0.25),
     "systemd": LauncherTraits(needs=("unit", "server-bench.service"), absolute_program=True),
     "docker": LauncherTraits(needs=("image", "ORGANISATION/SERVER:TAG"), in_container=True),
     "attach": LauncherTraits(starts=False, poll_s=0.25),

@@ -6,13 +6,30 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, Literal, NamedTuple
 
 from specbench.errors import RecordingError
 from specbench.model.json_text import why_not
 
 _MARK = re.compile(rb',"chain":"([0-9a-f]{16})"\}$')
 """The end of a line: a hash over it and all lines before it, so that none can change unseen."""
+
+
+def private_folder(folder: Path) -> None:
+    """Make a folder that only its owner can look into; one that is there stays as it is."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def open_private(path: Path, mode: Literal["wb", "ab"]) -> IO[bytes]:
+    """Open a file that only its owner can read: it may hold more than figures."""
+    flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if mode == "wb" else os.O_APPEND)
+    return os.fdopen(os.open(path, flags, 0o600), mode)
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file that only its owner can read."""
+    with open_private(path, "wb") as file:
+        file.write(content)
 
 
 def sync_folder(folder: Path) -> None:
@@ -31,7 +48,7 @@ def write_atomically(path: Path, content: bytes) -> None:
     """
     aside = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        with aside.open("wb") as file:
+        with open_private(aside, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -67,7 +84,8 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self._file = path.open("ab", buffering=0)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            self._file = os.fdopen(descriptor, "ab", buffering=0)
         except OSError as error:
             raise unwritable(path, error) from error
         self._cut_broken_line()

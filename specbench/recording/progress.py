@@ -9,6 +9,7 @@ import msgspec
 
 from specbench.model.json_text import NOT_JSON
 from specbench.recording.damage import CHANGED, Damage
+from specbench.recording.durable import write_private
 from specbench.recording.paths import RecordingPaths
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -59,7 +60,7 @@ def _hash(state: dict[str, Any]) -> str:
 def replace_progress(paths: RecordingPaths, aside: Path, state: dict[str, Any]) -> None:
     """Leave a state for others; not durable, and never an error."""
     try:
-        aside.write_bytes(sealed_state(state | {"pid": os.getpid()}))
+        write_private(aside, sealed_state(state | {"pid": os.getpid()}))
         aside.replace(paths.progress)
     except OSError:
         return  # a full disk is reported by the next journal entry, with a way out

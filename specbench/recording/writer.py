@@ -12,6 +12,7 @@ from typing import IO, Any, Self
 import msgspec
 
 from specbench.errors import RecordingError
+from specbench.model.secrets import NO_SECRETS, Secrets
 from specbench.model.verdict import RecordedVerdict
 from specbench.recording.checking import (
     check_schema,
@@ -48,8 +49,11 @@ class Writer:
     measured leaves a draft, which the next writer removes.
     """
 
-    def __init__(self, paths: RecordingPaths, lock: IO[str], *, resumed: bool) -> None:
+    def __init__(
+        self, paths: RecordingPaths, lock: IO[str], *, resumed: bool, secrets: Secrets
+    ) -> None:
         self.paths = paths
+        self._secrets = secrets
         self.resumed = resumed
         self._lock = lock
         self._mutex = threading.Lock()
@@ -62,8 +66,15 @@ class Writer:
         self._remove_drafts()
 
     @classmethod
-    def create(cls, results: Path, manifest: Manifest, content_hash: str) -> Self:
-        """Start a new recording under `results`.
+    def create(
+        cls,
+        results: Path,
+        manifest: Manifest,
+        content_hash: str,
+        *,
+        secrets: Secrets = NO_SECRETS,
+    ) -> Self:
+        """Start a new recording under `results`, which only its owner can read.
 
         Raises RecordingError when the folder cannot be written.
         """
@@ -71,27 +82,26 @@ class Writer:
         paths = RecordingPaths(results / recording_name(manifest.name, content_hash, now))
         try:
             results.mkdir(parents=True, exist_ok=True)
-            paths.root.mkdir()
-            for folder in (paths.blocks, paths.trials, paths.tables, paths.verdicts):
-                folder.mkdir()
+            for folder in (
+                paths.root, paths.blocks, paths.trials, paths.tables, paths.verdicts
+            ):  # fmt: skip
+                folder.mkdir(mode=0o700)
         except OSError as error:
             raise unwritable(paths.root, error) from error
         lock = take_lock(paths)
-        content = msgspec.json.format(_encode(manifest), indent=1)
-        write_atomically(paths.manifest, content)
-        writer = cls(paths, lock, resumed=False)
-        writer.note(_written("manifest.json", content))
+        writer = cls(paths, lock, resumed=False, secrets=secrets)
+        writer._keep("manifest.json", manifest)
         return writer
 
     @classmethod
-    def resume(cls, root: Path) -> Self:
+    def resume(cls, root: Path, *, secrets: Secrets = NO_SECRETS) -> Self:
         """Go on with the recording in `root`.
 
         Raises RecordingError when another run holds it or a newer specbench wrote it.
         """
         paths = RecordingPaths(root)
         check_schema(read_manifest(root), paths.manifest)
-        return cls(paths, take_lock(paths), resumed=True)
+        return cls(paths, take_lock(paths), resumed=True, secrets=secrets)
 
     def __enter__(self) -> Self:
         return self
@@ -111,10 +121,16 @@ class Writer:
 
     def _enter(self, entry: Entry) -> None:
         entry.at = utc_now()
-        self._journal.append(msgspec.to_builtins(entry))
+        self._journal.append(self._secrets.hide_in(msgspec.to_builtins(entry)))
 
-    def _keep(self, path: str, content: bytes) -> None:
-        """Write a file of the recording as a whole, then enter its hash."""
+    def _content(self, document: object) -> bytes:
+        """Encode a document without secrets."""
+        told = self._secrets.hide_in(msgspec.to_builtins(document))
+        return msgspec.json.format(_encode(told), indent=1)
+
+    def _keep(self, path: str, document: object) -> None:
+        """Write a document of the recording as a whole, then enter its hash."""
+        content = self._content(document)
         write_atomically(self.paths.root / path, content)
         self.note(_written(path, content))
 
@@ -122,7 +138,9 @@ class Writer:
         """Leave the present state for `specbench status`; not durable, and never an error."""
         aside = self.paths.progress.with_suffix(f".{threading.get_ident()}")
         known = {"at": utc_now(), "journal_bytes": self._journal.size}
-        replace_progress(self.paths, aside, known | state)
+        replace_progress(
+            self.paths, aside, self._secrets.hide_in(known | msgspec.to_builtins(state))
+        )
 
     def open_block(self, block_id: str) -> Path:
         """Make the folder of one launch; earlier launches of it are kept as `<id>.<n>`."""
@@ -130,15 +148,14 @@ class Writer:
         try:
             if folder.exists():
                 folder.rename(_free_name(self.paths.blocks, block_id))
-            folder.mkdir()
+            folder.mkdir(mode=0o700)
         except OSError as error:
             raise unwritable(folder, error) from error
         return folder
 
     def write_block_facts(self, block_id: str, facts: dict[str, Any]) -> None:
         """Keep what the server of a block said of itself."""
-        content = msgspec.json.format(_encode(facts), indent=1)
-        self._keep(f"blocks/{block_id}/facts.json", content)
+        self._keep(f"blocks/{block_id}/facts.json", facts)
 
     def note_block_files(self, block_id: str) -> None:
         """Enter the hashes of what a launch that has ended left, except its log."""
@@ -155,7 +172,7 @@ class Writer:
             known = manifest.get("host_facts") or {}
             if told and known.get(name) != told:
                 manifest["host_facts"] = {**known, name: told}
-                content = msgspec.json.format(_encode(manifest), indent=1)
+                content = self._content(manifest)
                 self._enter(_written("manifest.json", content))  # before: both are then known
                 write_atomically(self.paths.manifest, content)
 
@@ -164,7 +181,7 @@ class Writer:
         folder = self.paths.draft(trial_id)
         try:
             shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir()
+            folder.mkdir(mode=0o700)
         except OSError as error:
             raise unwritable(folder, error) from error
         return folder
@@ -177,15 +194,16 @@ class Writer:
         trial_id = sealed.trial.trial_id
         draft, final = self.paths.draft(trial_id), self.paths.trial(trial_id)
         try:
-            draft.mkdir(exist_ok=True)
+            draft.mkdir(mode=0o700, exist_ok=True)
             requests = draft / "requests.jsonl"
-            requests.touch()
+            requests.touch(mode=0o600)
+            requests.chmod(0o600)
             sealed.requests_sha256 = _hash_durably(requests)
-            content = msgspec.json.format(_encode(sealed), indent=1)
+            content = self._content(sealed)
             write_atomically(draft / "trial.json", content)
             with self._mutex:
                 if final.exists():
-                    self.paths.superseded.mkdir(exist_ok=True)
+                    self.paths.superseded.mkdir(mode=0o700, exist_ok=True)
                     final.rename(_free_name(self.paths.superseded, trial_id))
                 draft.rename(final)
                 sync_folder(self.paths.trials)
@@ -195,7 +213,7 @@ class Writer:
 
     def write_verdict(self, name: str, document: RecordedVerdict) -> None:
         """Keep one verdict document under `verdicts/`."""
-        self._keep(f"verdicts/{name}.json", msgspec.json.format(_encode(document), indent=1))
+        self._keep(f"verdicts/{name}.json", document)
 
     def write_table(self, name: str, write: Callable[[Path], None]) -> None:
         """Let `write` fill a table aside, then put it in place as a whole."""

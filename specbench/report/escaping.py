@@ -3,12 +3,12 @@
 import re
 from typing import Any
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+from specbench.model.visible import visible
 
 
 def clean(text: Any) -> str:
-    """Take out control characters (a log may colour its lines) and lone surrogates."""
-    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", str(text))
+    """Show control and bidirectional characters as escapes: a log may colour its lines."""
+    return visible(text)
 
 
 def escape(text: Any) -> str:

@@ -13,9 +13,10 @@ import msgspec
 
 from specbench.backends import backend as backends
 from specbench.backends.backend import Backend, HttpRequest
-from specbench.backends.client import ControlClient, Reply, Sender, recognise
+from specbench.backends.client import ControlClient, recognise
 from specbench.backends.products import backend_for
 from specbench.backends.scored import Malformed, Scored
+from specbench.backends.sender import Reply, Sender
 from specbench.errors import HostError, InputError, ServiceError
 from specbench.model.facts import ServerFacts
 from specbench.model.load import Prompt, Sampling
@@ -23,6 +24,9 @@ from specbench.verify.refused import Refused
 from specbench.verify.wire import Ask, Completion, completion, http_request, sent
 
 __all__ = ["Client", "Refused", "Spent"]
+ALIVE_S = 20.0
+FIRST_SHARE = 0.4
+"""Of the patience with a server that has never answered: nothing else waits for it yet."""
 
 
 @dataclass(slots=True)
@@ -63,7 +67,6 @@ class Client:
         self._http = Sender(
             self.url,
             api_key=self._key(),
-            timeout_s=self.timeout_s,
             connections=max(self.concurrency, 4) + 4,
         )
         self._known = bool(self.engine)
@@ -82,7 +85,7 @@ class Client:
             InputError: the server wants an API key.
 
         """
-        alive = self._control.alive(timeout_s=self.timeout_s)
+        alive = self._control.alive(timeout_s=min(self.timeout_s, ALIVE_S))
         if not alive.status or alive.status in (401, 403):
             self._allow(alive)
         if not self._known:
@@ -245,17 +248,18 @@ class Client:
 
     def _speak(self, backend: Backend) -> None:
         self.backend = backend
-        self._control = ControlClient(
-            self.url, backend, api_key=self._key(), timeout_s=self.timeout_s
-        )
+        self._control = ControlClient(self.url, backend, api_key=self._key())
 
     def _post(self, request: HttpRequest) -> bytes:
-        return self._allow(self._http.send(request, timeout_s=self.timeout_s)).body
+        return self._allow(self._http.send(request, timeout_s=self._patience_s())).body
 
     def _stream(self, request: HttpRequest) -> list[bytes]:
-        reply, payloads = self._http.events(request, timeout_s=self.timeout_s)
+        reply, payloads = self._http.events(request, timeout_s=self._patience_s())
         self._allow(reply)
         return payloads
+
+    def _patience_s(self) -> float:
+        return self.timeout_s if self.spent.requests else FIRST_SHARE * self.timeout_s
 
     def _allow(self, reply: Reply) -> Reply:
         """Raise what the status of an answer means, where it is no success."""

@@ -1,6 +1,7 @@
 """From files to a plan: read the matrix and the hosts, find what is done, order what is left."""
 
 import hashlib
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from specbench.model.host import Host
 from specbench.model.load import Dataset, Sampling
 from specbench.model.matrix import Cell, Level, Matrix, WorkloadOptions
 from specbench.model.plan import Lost, Measured, Plan
+from specbench.model.secrets import Secrets, secrets_of
 from specbench.recording import (
     Manifest,
     Recording,
@@ -65,6 +67,11 @@ class Prepared:
     recording: Path | None
     results: Path
     keep_service: bool = False
+
+    @property
+    def secrets(self) -> Secrets:
+        """What must be neither written nor shown, of any host."""
+        return secrets_of(self.hosts.values(), environ=os.environ)
 
 
 def prepare(options: RunOptions) -> Prepared:
@@ -163,7 +170,7 @@ def open_writer(prepared: Prepared) -> Writer:
     """
     matrix = prepared.matrix
     if prepared.recording is not None:
-        writer = Writer.resume(prepared.recording)
+        writer = Writer.resume(prepared.recording, secrets=prepared.secrets)
         writer.note(RunResumed(matrix=matrix.source, specbench=__version__))
         return writer
     manifest = Manifest(
@@ -179,7 +186,7 @@ def open_writer(prepared: Prepared) -> Writer:
         files=matrix.file_hashes,
     )
     content = hashlib.sha256(matrix.source.encode()).hexdigest()
-    writer = Writer.create(prepared.results, manifest, content)
+    writer = Writer.create(prepared.results, manifest, content, secrets=prepared.secrets)
     writer.note(RunBegun(specbench=__version__))
     return writer
 

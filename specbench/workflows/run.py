@@ -53,9 +53,9 @@ def run_matrix(options: RunOptions, lab: Lab) -> Generator[RunEvent, None, None]
         root = str(writer.paths.root)
         yield RunStarted(recording=root, plan=prepared.plan, resumed=writer.resumed)
         writer.note(Planned(trials=len(prepared.plan.trials), invalid=prepared.plan.invalid))
-        progress = Progress(prepared.plan)
+        progress, secrets = Progress(prepared.plan), prepared.secrets
         try:
-            for event in _work(prepared, writer, lab):
+            for event in map(secrets.hide_in, _work(prepared, writer, lab)):
                 progress.take(event)
                 if state := progress.due():
                     writer.heartbeat(state)

@@ -16,7 +16,7 @@ def test_each_reason_has_its_number_and_the_servers_words() -> None:
 
     found = failures(rows)
 
-    assert told(found) == "6 × 401 Unauthorized, 1 × closed early"  # noqa: RUF001
+    assert told(found) == "6 × 401 Unauthorized (no key), 1 × closed early"  # noqa: RUF001
     assert found[0].said == "no key"
 
 

@@ -1,9 +1,12 @@
 """Control endpoints: older names, bad answers and silence are data; secrets are sent, not shown."""
 
+import contextlib
+import gzip
 import json
 import socket
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -20,6 +23,7 @@ class Script(BaseHTTPRequestHandler):
 
     answers: dict[str, tuple[int, bytes]]
     asked: list[tuple[str, str | None]]
+    headers_too: dict[str, str]
 
     def log_message(self, *_: object) -> None:
         pass
@@ -30,6 +34,8 @@ class Script(BaseHTTPRequestHandler):
         status, body = self.answers.get(self.path.partition("?")[0], (404, b"{}"))
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
+        for name, value in self.headers_too.items():
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
 
@@ -41,6 +47,7 @@ def script() -> type[Script]:
     class Own(Script):
         answers: dict[str, tuple[int, bytes]] = {}  # noqa: RUF012 - a fresh class a test
         asked: list[tuple[str, str | None]] = []  # noqa: RUF012 - a fresh class a test
+        headers_too: dict[str, str] = {}  # noqa: RUF012 - a fresh class a test
 
     return Own
 
@@ -157,3 +164,70 @@ def test_an_answer_nested_too_deeply_is_one_that_says_nothing(
     assert client.models() == ()
     assert client.running() is None
     assert client.facts().version is None
+
+
+def a_byte_at_a_time(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError), connection:
+        connection.recv(65536)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+        while True:
+            connection.sendall(b"x")
+            time.sleep(0.02)
+
+
+def without_end(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError), connection:
+        connection.recv(65536)
+        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+        while True:
+            connection.sendall(bytes(1 << 20))
+
+
+@contextlib.contextmanager
+def answering(act: Callable[[socket.socket], None]) -> Iterator[str]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                act(listener.accept()[0])
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+def test_the_time_of_a_request_bounds_the_whole_answer_and_not_each_byte_of_it() -> None:
+    with answering(a_byte_at_a_time) as url, ControlClient(url, SGLANG) as client:
+        reply = client.alive(timeout_s=0.3)
+
+    assert reply.status == 0
+    assert client.silent
+    assert b"in time" in reply.body
+
+
+def test_an_answer_without_end_is_given_up_at_a_size() -> None:
+    with answering(without_end) as url, ControlClient(url, SGLANG) as client:
+        reply = client.alive(timeout_s=60.0)
+
+    assert reply.status == 0
+    assert reply.body == b"more than 64 MiB in one answer"
+
+
+def test_a_compressed_answer_is_named_and_not_unpacked(
+    client: ControlClient, script: type[Script]
+) -> None:
+    script.headers_too = {"Content-Encoding": "gzip"}
+    script.answers["/model_info"] = (200, gzip.compress(b"{}"))
+
+    reply = client.alive(timeout_s=5.0)
+
+    assert reply.status == 0
+    assert reply.body == b"compressed (gzip), which was not asked for"
+
+
+def test_a_key_that_the_server_repeats_is_hidden(
+    client: ControlClient, script: type[Script]
+) -> None:
+    script.answers["/server_info"] = (200, b'{"api_key":"sesame","argv":["--key=sesame"]}')
+
+    assert client.info() == {"api_key": "***", "argv": ["--key=***"]}

@@ -73,6 +73,23 @@ def test_the_recording_gets_log_launch_and_server_info_without_secrets(
     assert json.loads((tmp_path / "server_info.json").read_text())["api_key"] == "***"
 
 
+def test_a_key_in_the_command_that_the_server_prints_is_in_no_file_of_the_block(
+    local: Host, spec_of: Make, tmp_path: Path
+) -> None:
+    spec = spec_of()
+    prints = ("sh", "-c", 'echo "my key is $1"; shift; exec "$@"', "sh")
+    command = (*prints, "--api-key=not-for-others", *spec.command)
+    host = msgspec.structs.replace(local, command=command)
+
+    load(host, msgspec.structs.replace(spec, command=()), tmp_path / "block")
+
+    files = [path for path in (tmp_path / "block").rglob("*") if path.is_file()]
+    assert "my key is --api-key=***" in (tmp_path / "block" / "server.log").read_text()
+    assert [path.name for path in files if b"not-for-others" in path.read_bytes()] == []
+    words = [path for path in files if path.suffix != ".csv"]  # those hold figures alone
+    assert {path.stat().st_mode & 0o777 for path in words} == {0o600}
+
+
 @pytest.mark.parametrize(
     ("scenario", "pattern", "cause"),
     [

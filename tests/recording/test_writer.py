@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from specbench.errors import RecordingError
+from specbench.model.secrets import Secrets
 from specbench.recording import Recording, Writer, find_recordings
-from specbench.recording.entries import BlockBegun, TrialSealed
+from specbench.recording.entries import BlockBegun, RunBegun, TrialSealed
 from tests.recording.records import manifest, measure, sealed
 
 TRIALS = 12
@@ -200,3 +201,21 @@ def test_a_sealed_trial_knows_the_hash_of_its_requests(tmp_path: Path) -> None:
     (only,) = Recording(writer.paths.root).sealed
     assert len(only.requests_sha256) == 64
     assert only.requests_sha256 != sealed(1).requests_sha256
+
+
+def test_files_of_a_recording_are_its_owners_alone_and_hold_no_secret(tmp_path: Path) -> None:
+    told = manifest()
+    told.hosts = {"h": {"command": ["serve", "--api-key", "not-for-others"]}}
+    hidden = Secrets.of(["not-for-others"])
+
+    with Writer.create(tmp_path, told, "0" * 8, secrets=hidden) as writer:
+        writer.note(RunBegun(specbench="not-for-others"))
+        writer.open_block("b")
+        writer.write_block_facts("b", {"key": "not-for-others"})
+        root = writer.paths.root
+
+    every = list(root.rglob("*"))
+    files = [path for path in every if path.is_file() and path.name != "lock"]
+    assert all(b"not-for-others" not in path.read_bytes() for path in files)
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
+    assert {path.stat().st_mode & 0o777 for path in every if path.is_dir()} == {0o700}

@@ -19,6 +19,9 @@ StallTimeout = Annotated[
         " up; 50 for the whole server by default.",
     ),
 ]
+CaFile = Annotated[
+    Path | None, typer.Option(help="Authorities to trust over https, instead of the system's.")
+]
 Keep = Annotated[Path | None, typer.Option("--keep", help="Keep the request rows in this folder.")]
 
 
@@ -60,6 +63,7 @@ def load(
             " 90 % of requests meet each level of --slo.",
         ),
     ] = False,
+    ca_file: CaFile = None,
     keep: Keep = None,
 ) -> None:
     """Measure throughput, latency and accept_len of a running server, and how far to trust them.
@@ -69,6 +73,7 @@ def load(
 
     Example: specbench load --url http://127.0.0.1:30000 --concurrency 1,8,64
     """
+    from specbench.cli.authorities import trust
     from specbench.cli.interrupts import first_interrupt_asks
     from specbench.cli.show.load import levels, show, show_limits
     from specbench.config.service_levels import parse_levels
@@ -77,6 +82,7 @@ def load(
 
     if self_test:
         raise typer.Exit(show_limits(measure_self(levels(concurrency)), as_json=json))
+    trust(ca_file)
     options = LoadOptions(
         url=url,
         concurrency=levels(concurrency),

@@ -16,6 +16,9 @@ def record(
     api_key_env: Annotated[
         str | None, typer.Option(help="Variable that holds the server's API key.")
     ] = None,
+    ca_file: Annotated[
+        Path | None, typer.Option(help="Authorities to trust over https, instead of the system's.")
+    ] = None,
 ) -> None:
     """Record a plain server once; `verify --reference` then knows its target and its noise.
 
@@ -24,9 +27,11 @@ def record(
 
     Example: specbench record --url http://127.0.0.1:30000 -o reference.jsonl
     """
+    from specbench.cli.authorities import trust
     from specbench.cli.show.verify import show_reference
     from specbench.verify.options import VerifyOptions
     from specbench.workflows.verify_target import record_server
 
+    trust(ca_file)
     options = VerifyOptions(concurrency=concurrency, budget=budget, api_key_env=api_key_env)
     show_reference(record_server(url, output, options), output)

@@ -8,6 +8,9 @@ import typer
 Target = Annotated[Path | None, typer.Argument(help="A matrix (YAML), or a recording.")]
 Url = Annotated[str | None, typer.Option(help="A running server, for example http://host:30000.")]
 KeyEnv = Annotated[str | None, typer.Option(help="Variable that holds the server's API key.")]
+CaFile = Annotated[
+    Path | None, typer.Option(help="Authorities to trust over https, instead of the system's.")
+]
 JsonFile = Annotated[
     Path | None, typer.Option("--json", help="Write the verdict document here; - is stdout.")
 ]
@@ -38,6 +41,10 @@ def verify(
     top_k: Annotated[int, typer.Option(min=-1, help="Your production's; -1 or 0: none.")] = -1,
     top_p: Annotated[float, typer.Option(min=0.01, max=1.0, help="Your production's.")] = 1.0,
     min_p: Annotated[float, typer.Option(min=0.0, max=1.0, help="Your production's.")] = 0.0,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, help="Seconds that a request to --url may take.")
+    ] = 120.0,
+    ca_file: CaFile = None,
     hosts: Annotated[Path | None, typer.Option("--hosts", help="hosts.yaml of a matrix.")] = None,
     results: Annotated[Path, typer.Option(help="Folder of recordings.")] = Path("results"),
 ) -> None:
@@ -50,15 +57,18 @@ def verify(
 
     Example: specbench verify --url http://127.0.0.1:30000 --budget quick
     """
+    from specbench.cli.authorities import trust
     from specbench.cli.show.verify import follow, show
     from specbench.verify.options import VerifyOptions, own_filters
     from specbench.workflows.verify_target import verify_target
 
+    trust(ca_file)
     options = VerifyOptions(
         concurrency=concurrency,
         budget=budget,
         reference=reference,
         api_key_env=api_key_env,
+        timeout_s=timeout,
         seed=seed,
         expect_lossy=expect_lossy,
         own=own_filters(temperature, top_k, top_p, min_p),

@@ -5,12 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
-import typer
-
 from specbench.analysis.comparison import CellComparison, Comparison
 from specbench.cli.show.compare_details import cell_lines, compared_lines, noise_lines
 from specbench.cli.show.compare_text import Screen, levels_text, screen, text_of
+from specbench.cli.show.consoles import say, say_json
 from specbench.errors import InputError
 from specbench.expressions.expression import parse
 from specbench.report.comparison.answer import answer_of, in_reading_order, levels_of
@@ -41,16 +39,16 @@ def show(answer: Compared | NoiseReport, how: Shown) -> int:
     Raises InputError where `why` names no cell.
     """
     for one in answer.damage:
-        typer.echo(f"damaged: {one}", err=True)
+        say(f"damaged: {one}", err=True)
     if how.json:
-        typer.echo(msgspec.json.format(msgspec.json.encode(answer), indent=1).decode())
+        say_json(answer, indent=1)
         return answer.exit_status
     if isinstance(answer, NoiseReport):
         _echo(noise_lines(answer))
     elif how.csv:
-        typer.echo(csv_of(answer_of(answer.comparison)), nl=False)
+        say(csv_of(answer_of(answer.comparison)), end="")
     elif how.markdown:
-        typer.echo(markdown_of(answer_of(answer.comparison)), nl=False)
+        say(markdown_of(answer_of(answer.comparison)), end="")
     else:
         _echo(lines_of(answer, how, screen()))
     return answer.exit_status
@@ -142,4 +140,4 @@ def cells_of(c: Comparison, asked: str) -> list[tuple[int, CellComparison]]:
 
 def _echo(lines: Iterable[str]) -> None:
     for line in lines:
-        typer.echo(line)
+        say(line)

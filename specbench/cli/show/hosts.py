@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 import msgspec
-import typer
 
+from specbench.cli.show.consoles import say, say_json
 from specbench.errors import HostError
 from specbench.workflows.hosts import HostReport
 
@@ -20,13 +20,13 @@ def show(reports: Iterator[HostReport], *, as_json: bool) -> int:
             _print(report)
     if as_json:
         document = {"hosts": [msgspec.to_builtins(r) | {"usable": r.is_usable} for r in done]}
-        typer.echo(msgspec.json.format(msgspec.json.encode(document)).decode())
+        say_json(document, indent=2)
     return 0 if all(report.is_usable for report in done) else HostError.exit_code
 
 
 def _print(report: HostReport) -> None:
-    typer.echo(f"{report.host}: {'usable' if report.is_usable else 'not usable'}")
+    say(f"{report.host}: {'usable' if report.is_usable else 'not usable'}")
     for check in report.checks:
-        typer.echo(f"  {_MARKS[check.state]:<6}{check.name:<17}{check.found}")
+        say(f"  {_MARKS[check.state]:<6}{check.name:<17}{check.found}")
         if check.hint and check.state != "ok":
-            typer.echo(f"{'':25}{check.hint}")
+            say(f"{'':25}{check.hint}")

@@ -2,9 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-import msgspec
-import typer
-
+from specbench.cli.show.consoles import say, say_json
 from specbench.model.matrix import Level
 from specbench.planning.search_forecast import Forecast
 from specbench.planning.search_terms import Checked
@@ -27,7 +25,7 @@ def follow(events: Iterable[IsolateEvent]) -> Finding | None:
             case Planned():
                 _show_plan(event)
             case Launching(bad=bad):
-                typer.echo(f"launching with {_set(bad)}", err=True)
+                say(f"launching with {_set(bad)}", err=True)
             case Asked():
                 last = _show_asked(event, last)
             case Judged():
@@ -42,24 +40,22 @@ def show(finding: Finding | None, *, as_json: bool) -> int:
     if finding is None:
         return 0
     if as_json:
-        typer.echo(msgspec.json.format(msgspec.json.encode(finding), indent=1).decode())
+        say_json(finding, indent=1)
         return finding.exit_status
-    typer.echo(finding.reading)
+    say(finding.reading)
     for check in finding.checks:
-        typer.echo(f"  {_outcome(check)}: {_set(check.bad)}")
-    typer.echo(
-        f"probe: {finding.probe}, at {_levels(finding.settings)}, {finding.probes} times a launch"
-    )
+        say(f"  {_outcome(check)}: {_set(check.bad)}")
+    say(f"probe: {finding.probe}, at {_levels(finding.settings)}, {finding.probes} times a launch")
     for step in finding.needed:
-        typer.echo(f"  passes on the bad server at {step.factor}={step.level}")
+        say(f"  passes on the bad server at {step.factor}={step.level}")
     if finding.would_decide:
-        typer.echo(f"more would tell: {finding.would_decide}")
+        say(f"more would tell: {finding.would_decide}")
     for suspect in finding.suspects[1:4]:
-        typer.echo(f"  next: {named(suspect)}, probability {suspect.probability:.3f}")
+        say(f"  next: {named(suspect)}, probability {suspect.probability:.3f}")
     if not finding.conclusive:
-        typer.echo(f"failed, and nothing smaller did: {_sets(finding.smallest_failing)}")
-        typer.echo(f"passed, and nothing larger did: {_sets(finding.largest_passing)}")
-    typer.echo(f"{finding.launches} launches, {finding.minutes:.1f} minutes; {finding.journal}")
+        say(f"failed, and nothing smaller did: {_sets(finding.smallest_failing)}")
+        say(f"passed, and nothing larger did: {_sets(finding.largest_passing)}")
+    say(f"{finding.launches} launches, {finding.minutes:.1f} minutes; {finding.journal}")
     return finding.exit_status
 
 
@@ -70,18 +66,16 @@ def _outcome(check: Checked) -> str:
 
 
 def _show_plan(plan: Planned) -> None:
-    typer.echo(f"probe: {plan.probe}", err=True)
+    say(f"probe: {plan.probe}", err=True)
     for candidate in plan.candidates:
-        typer.echo(f"  {candidate.name}: {candidate.good} -> {candidate.bad}", err=True)
+        say(f"  {candidate.name}: {candidate.good} -> {candidate.bad}", err=True)
     most = 1 + plan.forecast.most_launches
     told = "minutes are told after the first launch"
     time = told if plan.minutes is None else f"{plan.minutes:.1f} minutes"
     cost = f"{plan.launches:.1f} launches, {time}"
-    typer.echo(f"expected: {cost} (up to {most} launches when no verdict errs)", err=True)
-    typer.echo(
-        "first: the bad server, on which the probe is made cheaper without a restart", err=True
-    )
-    typer.echo(_steps(plan.forecast), err=True)
+    say(f"expected: {cost} (up to {most} launches when no verdict errs)", err=True)
+    say("first: the bad server, on which the probe is made cheaper without a restart", err=True)
+    say(_steps(plan.forecast), err=True)
 
 
 def _steps(expected: Forecast) -> str:
@@ -97,7 +91,7 @@ def _show_asked(event: Asked, last: str) -> str:
     told = f"  {event.verdict}: {_set(event.bad)} at {_levels(event.settings)}"
     if event.shrinking and told != last:
         note = f" - {event.note}" if event.note else ""
-        typer.echo(f"{told} ({source}){note}", err=True)
+        say(f"{told} ({source}){note}", err=True)
     return told
 
 
@@ -105,10 +99,10 @@ def _show_judged(event: Judged) -> None:
     counts = event.counts
     probes = f"{counts.failed} of {counts.asked} probes failed" if counts.asked else "undecided"
     note = f" - {event.note}" if event.note else ""
-    typer.echo(f"  {event.verdict}: {_set(event.bad)} ({probes}){note}", err=True)
+    say(f"  {event.verdict}: {_set(event.bad)} ({probes}){note}", err=True)
     if event.launches_left is not None and event.minutes_left is not None:
         left = f"{event.launches_left:.1f} launches, {event.minutes_left:.1f} minutes"
-        typer.echo(f"  left, as measured so far: {left}", err=True)
+        say(f"  left, as measured so far: {left}", err=True)
 
 
 def _sets(several: Iterable[Iterable[str]]) -> str:

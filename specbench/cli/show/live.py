@@ -7,8 +7,8 @@ from typing import Any
 
 from rich.console import Console
 from rich.live import Live
-from rich.text import Text
 
+from specbench.cli.show.consoles import plain
 from specbench.model.event import (
     BlockFailed,
     BlockLoading,
@@ -46,7 +46,7 @@ def plain_display(console: Console) -> Iterator[Show]:
                 return
             said = time.monotonic()
         if line := describe(event):
-            console.print(Text(line), soft_wrap=True)
+            console.print(plain(line), soft_wrap=True)
 
     yield show
 
@@ -66,9 +66,9 @@ def live_display(console: Console) -> Iterator[Show]:
             if isinstance(event, _ONGOING):
                 hosts[_host(event)] = line
             elif line:
-                console.print(Text(line), soft_wrap=True)
+                console.print(plain(line), soft_wrap=True)
             bottom = [f"{counts['done']}/{counts['all']} trials", *hosts.values()]
-            live.update(Text("\n".join(bottom)))
+            live.update(plain("\n".join(bottom)))
 
         yield show
 

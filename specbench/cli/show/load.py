@@ -1,15 +1,13 @@
 """The levels of `specbench load` on a terminal, or as one JSON document."""
 
-import sys
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
 from rich.console import Console
 from rich.table import Table
 
 from specbench.analysis.failures import told
-from specbench.cli.show.consoles import literal
+from specbench.cli.show.consoles import literal, say_json
 from specbench.errors import InputError, Interrupted
 from specbench.loadgen.slo_search import highest_met
 from specbench.model.columns import shown_in
@@ -195,4 +193,4 @@ def _number(value: float | None) -> str:
 
 
 def _json(document: dict[str, Any]) -> None:
-    sys.stdout.buffer.write(msgspec.json.encode(document) + b"\n")
+    say_json(document)

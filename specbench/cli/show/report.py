@@ -3,7 +3,7 @@
 import json
 from typing import TYPE_CHECKING
 
-import typer
+from specbench.cli.show.consoles import say
 
 if TYPE_CHECKING:
     from specbench.report.writing import ReportFiles
@@ -13,17 +13,17 @@ def show(files: "ReportFiles", *, as_json: bool) -> None:
     """Print the headline of each recording and where the report lies; or one JSON document."""
     for chapter in files.document.chapters:
         for one in chapter.evidence.damage:
-            typer.echo(f"damaged: {chapter.evidence.name}/{one}", err=True)
+            say(f"damaged: {chapter.evidence.name}/{one}", err=True)
     if as_json:
-        typer.echo(json.dumps(_document(files), indent=1))
+        say(json.dumps(_document(files), indent=1))
         return
     for chapter in files.document.chapters:
-        typer.echo(chapter.evidence.name)
+        say(chapter.evidence.name)
         for statement in chapter.findings.sections[0].statements:
-            typer.echo(f"  {statement.kind}: {statement.text}")
-    typer.echo(f"report: {files.html}")
-    typer.echo(f"        {files.markdown}")
-    typer.echo(f"        {files.short}  (for a pull request)")
+            say(f"  {statement.kind}: {statement.text}")
+    say(f"report: {files.html}")
+    say(f"        {files.markdown}")
+    say(f"        {files.short}  (for a pull request)")
 
 
 def _document(files: "ReportFiles") -> dict[str, object]:

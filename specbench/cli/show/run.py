@@ -1,18 +1,16 @@
 """Events to a terminal, to a log, or to one JSON document."""
 
 import math
-import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from specbench.cli.show.consoles import literal
+from specbench.cli.show.consoles import literal, plain, say, say_json
 from specbench.cli.show.live import live_display, plain_display
 from specbench.cli.show.plan import duration, plan_lines
 from specbench.model.columns import BY_NAME, of_cells
@@ -60,11 +58,11 @@ def summary(finished: RunFinished, *, as_json: bool) -> int:
     else:
         console.print(_counts(finished))
     for path in conclusion.plots:
-        console.print(Text(f"plot: {path}"), soft_wrap=True)
-    console.print(Text(f"recording: {finished.recording}"), soft_wrap=True)
+        console.print(plain(f"plot: {path}"), soft_wrap=True)
+    console.print(plain(f"recording: {finished.recording}"), soft_wrap=True)
     for host, url in finished.kept.items():
         kept = f"left running on {host}: {url} (`specbench hosts restore {host}` stops it)"
-        console.print(Text(kept), soft_wrap=True)
+        console.print(plain(kept), soft_wrap=True)
     return finished.exit_status
 
 
@@ -115,7 +113,7 @@ def plan(prepared: Prepared, *, as_json: bool) -> None:
         emit_json(msgspec.to_builtins(explanation))
         return
     for line in plan_lines(prepared.plan, explanation):
-        typer.echo(line)
+        say(line)
 
 
 def status(state: Status, *, as_json: bool) -> None:
@@ -123,7 +121,7 @@ def status(state: Status, *, as_json: bool) -> None:
     if as_json:
         emit_json(msgspec.to_builtins(state))
         return
-    typer.echo("\n".join(_status_lines(state)))
+    say("\n".join(_status_lines(state)))
 
 
 def cleaned(removed: list[Path], *, as_json: bool) -> None:
@@ -131,7 +129,7 @@ def cleaned(removed: list[Path], *, as_json: bool) -> None:
     if as_json:
         emit_json({"removed": [str(root) for root in removed]})
         return
-    typer.echo("\n".join(f"removed {root}" for root in removed) or "nothing to remove")
+    say("\n".join(f"removed {root}" for root in removed) or "nothing to remove")
 
 
 def watch(states: Iterator[Status]) -> None:
@@ -140,7 +138,7 @@ def watch(states: Iterator[Status]) -> None:
 
     with Live(console=literal(), auto_refresh=False) as live:
         for state in states:
-            live.update(Text("\n".join(_status_lines(state))), refresh=True)
+            live.update(plain("\n".join(_status_lines(state))), refresh=True)
 
 
 def _status_lines(state: Status) -> list[str]:
@@ -179,7 +177,7 @@ def _doing(state: dict[str, Any]) -> str:
 
 def emit_json(document: Any) -> None:
     """Write one JSON document to standard output; what is missing is null, never NaN."""
-    sys.stdout.write(msgspec.json.encode(_without_nan(document)).decode() + "\n")
+    say_json(_without_nan(document))
 
 
 def _without_nan(value: Any) -> Any:

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import typer
 
+from specbench.cli.show.consoles import say, say_json
 from specbench.model.verdict import VerdictDocument
 from specbench.verify.events import (
     StageFinished,
@@ -23,11 +23,11 @@ def follow(events: Iterable[VerifyEvent]) -> list[VerdictDocument]:
     for event in events:
         match event:
             case StageStarted(stage=stage):
-                typer.echo(f"... {stage}", err=True)
+                say(f"... {stage}", err=True)
             case StageFinished(stage=stage, generated=generated, limit=limit, note=note):
-                typer.echo(f"    {generated:>7} of {limit} tokens  {stage}: {note}", err=True)
+                say(f"    {generated:>7} of {limit} tokens  {stage}: {note}", err=True)
             case VerifyNotice(text=text):
-                typer.echo(f"note: {text}", err=True)
+                say(f"note: {text}", err=True)
             case VerdictReady(document=document):
                 documents.append(document)
     return documents
@@ -37,10 +37,10 @@ def show(documents: Sequence[VerdictDocument], json: Path | None) -> int:
     """Print findings, or write the JSON; return the exit status (the worst of all verdicts)."""
     whole = documents[0] if len(documents) == 1 else list(documents)
     if json is not None and str(json) == "-":
-        typer.echo(msgspec.json.format(msgspec.json.encode(whole), indent=1).decode())
+        say_json(whole, indent=1)
     else:
         for document in documents:
-            typer.echo(document.findings)
+            say(document.findings)
         if json is not None:
             json.write_bytes(msgspec.json.format(msgspec.json.encode(whole), indent=1) + b"\n")
     statuses = {document.exit_status for document in documents}
@@ -51,14 +51,14 @@ def show_reference(manifest: dict[str, Any], path: Path) -> None:
     """Say what was recorded."""
     server = manifest["server"]
     if manifest.get("outputs"):
-        typer.echo(
+        say(
             f"{path}: {manifest['tokens']} tokens of a speculative server of "
             f"{server.get('model_path') or server.get('model')}, version {server.get('version')}. "
             f"A plain server of the same target gives the verdict:\n"
             f"  specbench verify --url URL --reference {path}"
         )
         return
-    typer.echo(
+    say(
         f"{path}: reference of {server.get('model_path') or server.get('model')}, "
         f"version {server.get('version')}, prompts {manifest['prompts_sha256'][:12]}"
     )

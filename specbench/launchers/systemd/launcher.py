@@ -21,6 +21,7 @@ from specbench.launchers.systemd.drop_in import render_drop_in
 from specbench.launchers.systemd.systemctl import Unit, UnitState
 from specbench.model.host import Host
 from specbench.model.plan import LaunchSpec
+from specbench.recording.durable import write_private
 from specbench.remote.shell import FileMissing, Shell
 
 DROP_IN = "zz-specbench.conf"
@@ -56,7 +57,7 @@ class SystemdLauncher:
         Raises HostError where the unit, root's rights or the port cannot be had.
         """
         launch = render(self.host, spec)
-        write_launch(block_dir, launch)
+        write_launch(self._place, block_dir, launch)
         self.restore()
         before = self._require_unit()
         held: list[RunningService] = []
@@ -129,7 +130,8 @@ class SystemdLauncher:
                 self._install(folder, SECRETS, texts.secrets)
             self._unit.must("daemon-reload")
             self._require_drop_in(folder)
-            (block_dir / "unit.conf").write_text(texts.unit, "utf-8")
+            shown = self._place.secrets.hide(texts.unit)
+            write_private(block_dir / "unit.conf", shown.encode())
             yield
             keep = kept()
         finally:
@@ -179,6 +181,7 @@ class SystemdLauncher:
 
     def _not_started(self, state: UnitState, cursor: str | None) -> LoadFailed:
         lines, _ = self._unit.journal(state["InvocationID"], cursor)
+        lines = self._place.secrets.hide_in(lines)
         return LoadFailed(
             f"systemd could not start {self._unit.name}: {state['ActiveState']}, "
             f"Result={state['Result']}, exit status {state.exit_status}",

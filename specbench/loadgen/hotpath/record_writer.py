@@ -8,6 +8,7 @@ import msgspec
 from specbench.loadgen.hotpath.client_stats import ClientStats
 from specbench.loadgen.hotpath.exchange import Exchange
 from specbench.model.load import Reason, RequestRecord
+from specbench.model.secrets import NO_SECRETS, Secrets
 
 FLUSH_BYTES = 256 << 10
 HEAP_READS = 100_000
@@ -31,7 +32,8 @@ class RecordWriter:
     that could not be written stay in memory, and `SinkFailed` is raised.
     """
 
-    def __init__(self, sink: str) -> None:
+    def __init__(self, sink: str, secrets: Secrets = NO_SECRETS) -> None:
+        self._secrets = secrets
         self.stats = ClientStats()
         self.rows = 0
         self.failed = 0
@@ -46,7 +48,7 @@ class RecordWriter:
         self._reads = 0
         self._lines: list[bytes] = []
         self._bytes = 0
-        self._fd = os.open(sink, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._fd = os.open(sink, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     @property
     def waiting(self) -> int:
@@ -69,6 +71,7 @@ class RecordWriter:
             exchange, status, reason, detail = self._queue.popleft()
             self._reads -= len(exchange.log.data)
             exchange.settle(self.stats, status, reason, detail)
+            exchange.record.detail = self._secrets.hide(exchange.record.detail)
             self._row(exchange.record)
         if self._bytes > FLUSH_BYTES:
             self.flush()

@@ -27,6 +27,7 @@ from specbench.loadgen.hotpath.request_source import RequestSource
 from specbench.loadgen.messages import Message, Ready, Refused, WorkerSpec
 from specbench.loadgen.schedule import Share
 from specbench.model.load import Closed, DriveProgress, LoadSpec
+from specbench.model.secrets import Secrets
 
 STDIN, STDOUT = 0, 1
 SPARE_CONNECTIONS = 16
@@ -58,7 +59,8 @@ def _drive(spec: WorkerSpec) -> None:
     source = RequestSource(
         load, share, spec.endpoint, drive_id=spec.drive_id, ahead=max(64, min(wanted, 4096))
     )
-    writer = RecordWriter(spec.sink)
+    key = os.environ.get(load.target.api_key_env or "", "")
+    writer = RecordWriter(spec.sink, Secrets.of([key]))
     opened = pool.warm(wanted, load.connect_timeout_s)
     failure = "" if pool.last_failure is None else ": ".join(pool.last_failure)
     _say(Ready(worker=share.index, opened=opened, wanted=wanted, failure=failure))

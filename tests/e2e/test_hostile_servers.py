@@ -1,0 +1,43 @@
+"""Some of the hostile servers of benchmarks/hostile_servers.py, one of each kind of harm.
+
+Times are not judged here: the script does, on a machine of its own.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "hostile_servers.py"
+
+
+@pytest.mark.parametrize("command", ["load", "run", "verify"])
+@pytest.mark.parametrize(
+    "server",
+    [
+        "get: endless body",
+        "get: gzip bomb",
+        "get: deep JSON",
+        "post: endless body",
+        "post: binary",
+        "post: bad chunk size",
+        "event: count huge",
+        "event: terminal codes in an error",
+        "native: histogram negative",
+        "told: a name of terminal codes",
+    ],
+)
+def test_a_hostile_server_ends_a_command_in_words(server: str, command: str) -> None:
+    done = subprocess.run(
+        [sys.executable, SCRIPT, "--only", server, "--command", command, "--jobs", "1"],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert ", 0 failed" in done.stdout
