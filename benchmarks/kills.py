@@ -98,7 +98,7 @@ def _after(scene: Scene, *, polite: bool) -> Iterator[str]:
         wait_for(lambda: not of_scene(scene.mark), SETTLES_S)
         yield from (f"left running: {one}" for one in of_scene(scene.mark))
     said = (scene.folder / "err").read_text(errors="replace")
-    if "Traceback" in said:
+    if "Traceback" in said and not _before_us(said):
         yield "traceback: " + " / ".join(said.strip().splitlines()[-6:])
     try:
         kept = scene.kept()
@@ -107,6 +107,14 @@ def _after(scene: Scene, *, polite: bool) -> Iterator[str]:
         yield from scene.problems()
     except SpecbenchError as error:
         yield f"cannot be read: {error}"
+
+
+def _before_us(said: str) -> bool:
+    """Whether Ctrl-C came while Python itself was loading, before a line of the command ran."""
+    first = ("specbench/__init__.py", "specbench/__main__.py", "cli/__init__.py", "cli/entry.py")
+    frames = [line for line in said.splitlines() if "/specbench/" in line]
+    early = all(any(name in line for name in first) for line in frames)
+    return early and said.rstrip().endswith("KeyboardInterrupt")
 
 
 def finish(scene: Scene) -> list[str]:
