@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from specbench.model.columns import COLUMNS, Quantity
 from specbench.model.load import Accuracy, RequestRecord
 
 LIMIT = 0.10
@@ -91,10 +92,11 @@ def _doubts(record: RequestRecord, accuracy: Accuracy) -> tuple[float, float]:
 
 
 def _first(figures: dict[str, Any], times: Sequence[_Timed]) -> dict[str, float]:
+    if not times:
+        return {}
     seen = np.array([each.ttft for each in times])
     least = seen - np.array([each.first_doubt + UNSEEN_MS for each in times])
-    names = [name for name in figures if name.startswith("ttft_ms_p")]
-    return {name: _drop(seen, least, _percent(name)) for name in names} if times else {}
+    return {name: _drop(seen, least, q) for name, q in _percentiles_of("ttft_ms", figures)}
 
 
 def _decode(figures: dict[str, Any], times: Sequence[_Timed]) -> dict[str, float]:
@@ -104,10 +106,8 @@ def _decode(figures: dict[str, Any], times: Sequence[_Timed]) -> dict[str, float
     if timed:
         tokens = np.array([each.tokens for each in timed])
         seen, least, most = (_spans(timed, side) / tokens for side in (0, -1, 1))
-        for name in figures:
-            if name.startswith("tpot_ms_p"):
-                q = _percent(name)
-                found[name] = max(_drop(seen, least, q), _drop(most, seen, q))
+        for name, q in _percentiles_of("tpot_ms", figures):
+            found[name] = max(_drop(seen, least, q), _drop(most, seen, q))
         user = [np.median(1000 / np.maximum(span, 1e-9)) for span in (least, seen, most)]
         found["tok_s_user"] = float(max(user[0] - user[1], user[1] - user[2]))
     stepped = [each for each in times if each.steps]
@@ -134,21 +134,28 @@ def _spans(times: Sequence[_Timed], side: int) -> Floats:
 
 
 def _gaps(figures: dict[str, Any], records: Sequence[RequestRecord]) -> dict[str, float]:
-    """Bound the median gap: each chunk in doubt may have moved two gaps to either side of it."""
+    """Bound the gaps: each chunk in doubt may have moved two of them to either side of a figure."""
     gaps = [np.diff(np.array(r.chunk_ns)) for r in records if len(r.chunk_ns) > 1]
-    if not gaps or figures.get("chunk_gap_ms_p50") is None:
+    if not gaps:
         return {}
     every = np.concatenate(gaps) / MS
-    moved = 2 * sum(r.inexact_stamps for r in records) / len(every)
-    if moved >= 0.5:
-        return {"chunk_gap_ms_p50": math.inf}
-    low, middle, high = np.percentile(every, [50 - 100 * moved, 50, 50 + 100 * moved])
-    return {"chunk_gap_ms_p50": float(max(middle - low, high - middle)) + UNSEEN_MS}
+    moved = 200 * sum(r.inexact_stamps for r in records) / len(every)
+    return {name: _moved(every, q, moved) for name, q in _percentiles_of("chunk_gap_ms", figures)}
+
+
+def _moved(values: Floats, q: float, moved: float) -> float:
+    """Bound a percentile of which `moved` per cent of the values may stand on the other side."""
+    if moved and not moved < q < 100 - moved:
+        return math.inf
+    low, middle, high = np.percentile(values, [q - moved, q, q + moved])
+    return float(max(middle - low, high - middle)) + UNSEEN_MS
+
+
+def _percentiles_of(quantity: Quantity, figures: dict[str, Any]) -> list[tuple[str, float]]:
+    """Name the columns that are percentiles of a quantity, each with its percent."""
+    mine = (column for column in COLUMNS if column.quantity == quantity and column.name in figures)
+    return [(column.name, column.percent) for column in mine]
 
 
 def _drop(upper: Floats, lower: Floats, q: float) -> float:
     return float(np.percentile(upper, q) - np.percentile(lower, q))
-
-
-def _percent(name: str) -> float:
-    return float(name.rpartition("_p")[2])

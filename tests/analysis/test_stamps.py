@@ -7,11 +7,16 @@ from hypothesis import strategies as st
 
 from specbench.analysis import stamps
 from specbench.analysis.summary import doubts, summarise
+from specbench.model.columns import COLUMNS
 from specbench.model.load import Accuracy, DriveReport, RequestRecord
 from tests.recording.records import report
 
 MS = 1_000_000
-RESTING = ("ttft_ms_p50", "ttft_ms_p99", "tpot_ms_p50", "tpot_ms_p99", "tok_s_user", "step_ms")
+RESTING = (
+    *(c.name for c in COLUMNS if c.compared and c.unit == "ms" and c.quantity != "e2e_ms"),
+    "tok_s_user",
+)
+"""What is compared and told in milliseconds rests on the stamps of chunks, but for the end's."""
 
 
 def reply(
@@ -132,3 +137,13 @@ def _figures(records: list[RequestRecord]) -> dict[str, float]:
     ]
     row = summarise(unbounded, whole, speculative=False)
     return {name: row[name] for name in RESTING if row[name] is not None}
+
+
+def test_a_gap_is_withheld_where_chunks_in_doubt_may_have_moved_it() -> None:
+    vague = reply()
+    vague.inexact_stamps = 6
+
+    row = summarise([vague], report(), speculative=False)
+
+    gaps = [column.name for column in COLUMNS if column.quantity == "chunk_gap_ms"]
+    assert [row[name] for name in gaps] == [None] * len(gaps)
