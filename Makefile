@@ -69,6 +69,7 @@ check: setup
 fix: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+	$(BIN)/python docs/schemas.py
 
 bench-load: setup
 	$(BIN)/python benchmarks/load_bench.py
@@ -85,4 +86,5 @@ docs-pictures: demo
 	$(BIN)/python docs/pictures.py results/demo
 
 docs: setup
+	$(BIN)/python docs/schemas.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --site-dir site

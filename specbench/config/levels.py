@@ -9,10 +9,10 @@ import msgspec
 from specbench.config.document import Entries, Items, Node, Place, Problems, Scalar
 from specbench.config.records import in_words
 from specbench.model.columns import BY_NAME
+from specbench.model.load import Count
 from specbench.model.matrix import (
     LOAD_FACTORS,
     REQUEST_FACTORS,
-    Count,
     Level,
     Rate,
     WorkloadOptions,

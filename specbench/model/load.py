@@ -1,10 +1,13 @@
 """Load: what is sent, in which shape, and what came back - one record a request."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 Api = Literal["generate", "chat", "completions"]
+Count = Annotated[int, Meta(ge=1, le=10**9)]
+Fraction = Annotated[float, Meta(ge=0.0, le=1.0)]
 
 FEWEST_A_SLOT = 8
 """Requests a slot below which the tail of the last replies decides the throughput of a trial."""
@@ -34,15 +37,23 @@ def whole_passes(requests: int, prompts: int) -> int:
     return requests if requests <= prompts else -(-requests // prompts) * prompts
 
 
-class Sampling(msgspec.Struct, frozen=True, kw_only=True):
+class SamplingOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a matrix says of sampling: each field is an entry of its workload and a request factor.
+
+    `backends.openai.requests` writes it into requests.
+    """
+
+    temperature: Annotated[float, Meta(ge=0.0, le=100.0)] = 0.0
+    top_p: Fraction = 1.0
+    top_k: Annotated[int, Meta(ge=-1, le=2**30)] = -1
+    min_p: Fraction = 0.0
+    max_tokens: Count = 512
+    ignore_eos: bool = False
+
+
+class Sampling(SamplingOptions, frozen=True, kw_only=True):
     """Every sampling field, sent explicitly so that no server default can differ between arms."""
 
-    temperature: float = 0.0
-    top_p: float = 1.0
-    top_k: int = -1
-    min_p: float = 0.0
-    max_tokens: int = 512
-    ignore_eos: bool = False
     frequency_penalty: float = 0.0
     presence_penalty: float = 0.0
     repetition_penalty: float = 1.0

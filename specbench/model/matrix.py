@@ -6,19 +6,16 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from specbench.model.load import Api, Count, SamplingOptions
+
 Level = str | int | float | bool | None
 Scope = Literal["launch", "load", "request"]
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,99}$")]
-Count = Annotated[int, Meta(ge=1, le=10**9)]
 Rate = Annotated[float, Meta(gt=0.0, le=1e6)]
-Fraction = Annotated[float, Meta(ge=0.0, le=1.0)]
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]+")
 Seed = Annotated[int, Meta(ge=0, le=2**53)]
 
 LOAD_FACTORS = frozenset({"concurrency", "rate"})
-REQUEST_FACTORS = frozenset(
-    {"temperature", "top_p", "top_k", "min_p", "max_tokens", "dataset", "ignore_eos", "api"}
-)
 
 
 def is_variable(factor: str) -> bool:
@@ -70,27 +67,29 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
     command: tuple[str, ...] = ()
 
 
-class WorkloadOptions(msgspec.Struct, frozen=True, kw_only=True):
+class RequestOptions(SamplingOptions, frozen=True, kw_only=True):
+    """What each request of a trial asks for: its fields are the request factors."""
+
+    dataset: Annotated[str, Meta(min_length=1)] = "builtin:mixed"
+    api: Api = "chat"
+
+
+class WorkloadOptions(RequestOptions, frozen=True, kw_only=True):
     """What is asked of the server in each trial. `requests` counts measured requests.
 
     A factor of the same name takes the place of an entry. `warmup` counts requests before the
     measured ones. `seed` orders the prompts.
     """
 
-    dataset: Annotated[str, Meta(min_length=1)] = "builtin:mixed"
     requests: Count = 200
-    max_tokens: Count = 512
-    ignore_eos: bool = False
     warmup: Annotated[int, Meta(ge=0, le=10**6)] | Literal["auto"] = "auto"
     window: Literal["steady", "run"] = "steady"
-    api: Literal["generate", "chat", "completions"] = "chat"
-    temperature: Annotated[float, Meta(ge=0.0, le=100.0)] = 0.0
-    top_p: Fraction = 1.0
-    top_k: Annotated[int, Meta(ge=-1, le=2**30)] = -1
-    min_p: Fraction = 0.0
     request_timeout_s: Annotated[float, Meta(gt=0.0, le=86400.0)] = 600.0
     stagger: bool = True
     seed: Seed = 0
+
+
+REQUEST_FACTORS = frozenset(RequestOptions.__struct_fields__)
 
 
 class Replicates(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,11 +10,11 @@ import msgspec
 
 from specbench.errors import InputError
 from specbench.expressions.expression import ExpressionError, parse
-from specbench.model.load import Closed, Open, Sampling, Shape
+from specbench.model.load import Closed, Open, Sampling, SamplingOptions, Shape
 from specbench.model.matrix import Cell, Level, Matrix, WorkloadOptions
 from specbench.model.plan import Asked, LaunchSpec
 from specbench.planning.design import Design, Key, Levels, picker
-from specbench.planning.identity import digest, joined
+from specbench.planning.identity import digest, joined, named_by
 from specbench.planning.render import InvalidReason, Renderer, engine_of, files_of
 
 MOST_CELLS = 250_000
@@ -226,7 +226,7 @@ class _Namer:
         options = with_levels(self.design.matrix.workload, levels)
         definition = {
             "load levels": digest(_given(levels)),
-            "workload": digest(options),
+            "workload": digest(named_by(options)),
             "dataset": self.datasets.get(options.dataset, "")[:16],
         }
         self.driven[key] = _Driven(definition, digest(definition))
@@ -259,15 +259,8 @@ def asked(matrix: Matrix, cell: Cell) -> Asked:
 
 
 def _sampling(options: WorkloadOptions) -> Sampling:
-    """Return the sampling, every field of it explicit."""
-    return Sampling(
-        temperature=options.temperature,
-        top_p=options.top_p,
-        top_k=options.top_k,
-        min_p=options.min_p,
-        max_tokens=options.max_tokens,
-        ignore_eos=options.ignore_eos,
-    )
+    """Return the sampling that the options say; what they cannot say is at its default."""
+    return Sampling(**{name: getattr(options, name) for name in SamplingOptions.__struct_fields__})
 
 
 def _shape(matrix: Matrix, cell: Cell) -> Shape:

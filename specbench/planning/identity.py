@@ -5,6 +5,16 @@ from typing import Any
 
 import msgspec
 
+from specbench.model.matrix import WorkloadOptions
+
+FIRST_OPTIONS = frozenset(
+    {
+        "api", "dataset", "ignore_eos", "max_tokens", "min_p", "request_timeout_s", "requests",
+        "seed", "stagger", "temperature", "top_k", "top_p", "warmup", "window",
+    }
+)  # fmt: skip
+"""The options of a workload when cells were first named: never one more."""
+
 _encoder = msgspec.json.Encoder(order="sorted")
 
 
@@ -24,3 +34,17 @@ def joined(*parts: str) -> str:
 def seed_of(*parts: Any) -> int:
     """Return a seed below 2**53, which JSON and NumPy take without loss."""
     return int.from_bytes(blake2b(_encoder.encode(parts), digest_size=8).digest()) >> 11
+
+
+def named_by(options: WorkloadOptions) -> dict[str, Any]:
+    """Return the options that name a cell: the first ones, and those others that were changed.
+
+    So an option that the program gets later leaves recorded trials as they are, at its default.
+    """
+    values = {name: getattr(options, name) for name in options.__struct_fields__}
+    default = type(options)()
+    return {
+        name: value
+        for name, value in values.items()
+        if name in FIRST_OPTIONS or value != getattr(default, name)
+    }

@@ -7,16 +7,14 @@ from typing import Any
 import pandas as pd
 
 from specbench.model.columns import Column, shown_in
+from specbench.model.matrix import LOAD_FACTORS, RequestOptions
 from specbench.report.inputs import Evidence
 
 CONTROL = "ar"
 MEASURED = tuple(column for column in shown_in("cells") if column.dtype != "text")
 """What was measured, of the columns shown for cells."""
 
-REQUEST_SIDE = (
-    "concurrency", "rate", "temperature", "top_p", "top_k", "min_p", "max_tokens", "dataset",
-    "ignore_eos", "api",
-)  # fmt: skip
+REQUEST_SIDE = (*sorted(LOAD_FACTORS), *RequestOptions.__struct_fields__)
 """Factors that say what is asked of a server; all others say which server it is."""
 
 
@@ -123,7 +121,7 @@ def in_order(
     listed = list(rows)
     algorithms = [control, *dict.fromkeys(str(row.get("algorithm")) for row in listed)]
     asked = [name for name in REQUEST_SIDE if name in names]
-    loads = [name for name in asked if name in {"concurrency", "rate"}]
+    loads = [name for name in asked if name in LOAD_FACTORS]
     rest = [name for name in asked if name not in loads]
     servers = [name for name in names if name != "algorithm" and name not in REQUEST_SIDE]
 

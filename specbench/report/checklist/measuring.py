@@ -25,6 +25,7 @@ SAMPLING_FIELDS = frozenset(
         "frequency_penalty", "presence_penalty", "repetition_penalty",
     }
 )  # fmt: skip
+"""What models bring defaults for (generation_config.json), or may: a request must say each."""
 
 
 def token_counts(case: Case) -> Answer:

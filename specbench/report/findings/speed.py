@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from specbench.model.matrix import LOAD_FACTORS
 from specbench.report import cells, flags
 from specbench.report.cells import cell_rows
 from specbench.report.checklist import Item
@@ -182,7 +183,7 @@ def _by_server(pairs: list[SpeedUp]) -> dict[tuple[str, str], list[SpeedUp]]:
         asked = "".join(
             f", {name} {cells.show_level(pair.levels[name])}"
             for name in names
-            if name in cells.REQUEST_SIDE and name not in {"concurrency", "rate"}
+            if name in cells.REQUEST_SIDE and name not in LOAD_FACTORS
         )
         groups[server, asked].append(pair)
     return groups
@@ -332,7 +333,7 @@ class _Peak:
 
 def _curves(evidence: Evidence) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """Group measured cells that differ in concurrency only."""
-    names = [n for n in cells.varying(evidence.trials) if n not in {"concurrency", "rate"}]
+    names = [n for n in cells.varying(evidence.trials) if n not in LOAD_FACTORS]
     groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in cell_rows(evidence):
         if row["tok_s"] and row.get("concurrency") is not None:

@@ -8,6 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator
 
+from specbench.model.matrix import LOAD_FACTORS
 from specbench.report import cells, theme
 
 Where: TypeAlias = Mapping[str, Any] | None
@@ -121,7 +122,7 @@ def split_by_request(series: list[Series]) -> Iterator[Series]:
     names = [
         name
         for name in (cells.varying(everything) if len(everything) else [])
-        if name in cells.REQUEST_SIDE and name not in {"concurrency", "rate"}
+        if name in cells.REQUEST_SIDE and name not in LOAD_FACTORS
     ]
     if not names:
         yield from series

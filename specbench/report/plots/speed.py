@@ -7,6 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
+from specbench.model.matrix import LOAD_FACTORS
 from specbench.report import cells, theme
 from specbench.report.inputs import Evidence, Source, evidence_of
 from specbench.report.plots.series import (
@@ -89,7 +90,7 @@ def _ratio_lines(
     evidence: Evidence, trials: pd.DataFrame
 ) -> dict[str, tuple[list[SpeedUp], dict[str, Any]]]:
     """Group the speed-ups of some trials into lines over load, each with its marks."""
-    names = [name for name in cells.varying(trials) if name not in {"concurrency", "rate"}]
+    names = [name for name in cells.varying(trials) if name not in LOAD_FACTORS]
     server = [name for name in names if name not in cells.REQUEST_SIDE]
     marks = {one.key: one.marks for one in by_server(evidence.trials)}
     shown = set(trials["cell_id"])
