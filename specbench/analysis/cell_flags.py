@@ -44,10 +44,12 @@ def prompts_differ(totals: Totals, paired: Paired) -> tuple[int, int, int]:
 
 def few_prompts(prompts: int, percent: float) -> list[str]:
     """Say that too few prompts lie beyond a percentile: its interval would not hold."""
-    beyond = prompts * (1 - percent / 100)
-    if beyond >= BEYOND_PERCENTILE - 1e-9:
+    share = min(percent, 100 - percent) / 100
+    if prompts * share >= BEYOND_PERCENTILE - 1e-9:
         return []
-    needed = math.ceil(BEYOND_PERCENTILE / (1 - percent / 100) - 1e-9)
+    if not share:
+        return [f"few_prompts: nothing lies beyond the extreme of {prompts} prompts"]
+    needed = math.ceil(BEYOND_PERCENTILE / share - 1e-9)
     return [f"few_prompts: {prompts} prompts, and a p{percent:.0f} needs {needed}"]
 
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from specbench.analysis.cell_flags import few_prompts
 from specbench.analysis.compare import compare
 from specbench.analysis.comparison import CellComparison, Comparison, Estimate
 from specbench.analysis.gate import condition
@@ -231,6 +232,15 @@ def test_a_percentile_with_few_prompts_beyond_it_is_withheld() -> None:
     answer = compare(trials, requests, blocks, "dflash", "eagle", metric="e2e_ms_p95")
 
     assert answer.cells[0].doubts == ("few_prompts: 30 prompts, and a p95 needs 100",)
+
+
+@pytest.mark.parametrize(("percent", "said"), [(100, "extreme of 30"), (5, "a p5 needs 100")])
+def test_an_extreme_needs_more_prompts_than_there_are_and_a_low_tail_as_many_as_a_high_one(
+    percent: float, said: str
+) -> None:
+    (doubt,) = few_prompts(30, percent)
+
+    assert said in doubt
 
 
 def test_what_was_significant_alone_only_says_so() -> None:
