@@ -9,42 +9,25 @@ import msgspec
 import pandas as pd
 
 from specbench.analysis.arms import MatchedCell
+from specbench.backends.backend import RecordedValues
+from specbench.backends.products import backend_for
 from specbench.errors import ConfoundError
 
 Kind = Literal["declared", "coupled", "allowed", "unrecorded", "confound"]
 
-# Differ from launch to launch of one and the same server: never a difference between arms.
-VOLATILE = (
-    "*.pid", "*.port", "*_port", "*.url", "*.status", "*.hostname", "*.boot_id", "*.random_seed",
-    "*.started_at", "*.captured_at", "*.timestamp*", "*.startup_time*", "*.uptime*", "*.load_avg*",
-    "*.launch_command", "*.last_gen_throughput", "*.avg_spec_accept_length", "*.step_time_dict*",
-    "*.memory_usage.*", "*.mem_available*", "*.free_*", "*.used_*", "*.temperature_c*",
-    "*.power_w*", "*.decode_cuda_graph_memory_gb", "*.kv_events*", "*.env_vars.*", "*.log_level*",
-    "server.served_model_name", "*.virtual_time*", "server.specbench_engine.*steps",
+COMMON = RecordedValues(
+    volatile=(
+        "*.pid", "*.port", "*_port", "*.url", "*.status", "*.hostname", "*.boot_id",
+        "*.random_seed", "*.started_at", "*.captured_at", "*.timestamp*", "*.uptime*",
+        "*.load_avg*", "*.mem_available*", "*.free_*", "*.used_*", "*.temperature_c*",
+        "*.power_w*", "*.log_level*",
+    ),
+    forced=("*speculative*", "*draft*", "*.spec_*", "*eagle*", "*ngram*"),
+    lossy=("*simulat*",),
 )  # fmt: skip
+"""What holds of the values of every product, and of those of its host and its client."""
 
-# Memory left for KV is measured at each start, so it is listed and never refused.
-CAPACITY = (
-    "*.max_total_num_tokens", "*.token_capacity*", "*.max_req_input_len", "*.kv_cache_*",
-)  # fmt: skip
-
-# Follow from the algorithm where the arms differ in it: its own arguments, and what the server
-# resolves differently beside a drafter when the user did not set it.
-FORCED = (
-    "*speculative*", "*draft*", "*.spec_*", "*dflash*", "*ddtree*", "*eagle*", "*ngram*",
-    "server.*mem_fraction_static", "server.*page_size", "server.*cuda_graph_bs*",
-    "server.*cuda_graph_max_bs*",
-)  # fmt: skip
-
-# Never excused by the algorithm: these make it lossy.
-NEVER_FORCED = ("*accept_threshold*", "*accept-threshold*", "*simulat*")
-
-CAPS = (
-    "*.max_running_requests",
-    "*.effective_max_running_requests_per_dp",
-    "*.max-running-requests",
-)
-
+Group = Literal["volatile", "capacity", "forced", "lossy", "caps"]
 
 _ABSENT = object()
 
@@ -85,15 +68,21 @@ def block_facts(block: Mapping[str, Any]) -> dict[str, str]:
         ("file", "file_hashes"),
     ):
         facts |= _flat(prefix, block.get(key))
-    facts = {name: value for name, value in facts.items() if not _repeats(name, value, facts)}
+    state = _values_of(block).state
+    facts = {n: value for n, value in facts.items() if not _repeats(n, value, facts, state)}
     return {name: _text(value) for name, value in facts.items() if value is not None}
 
 
-def _repeats(name: str, value: Any, facts: Mapping[str, Any]) -> bool:
+def _values_of(block: Mapping[str, Any]) -> RecordedValues:
+    return backend_for(str((block.get("spec") or {}).get("engine") or "")).recorded
+
+
+def _repeats(name: str, value: Any, facts: Mapping[str, Any], state: str) -> bool:
     """Whether a scheduler's state only repeats the argument; a live change is kept."""
-    _, found, argument = name.partition("server.internal_states.")
-    argument = argument.partition(".")[2]
-    return bool(found) and facts.get(f"server.{argument}", _ABSENT) == value
+    if not state or not name.startswith(state):
+        return False
+    argument = name.removeprefix(state).partition(".")[2]
+    return bool(facts.get(f"server.{argument}", _ABSENT) == value)
 
 
 def _flat(prefix: str, value: Any) -> dict[str, Any]:
@@ -139,12 +128,14 @@ def differences(
         allow=tuple(allow),
         concurrency=cell.levels.get("concurrency"),
         forced=_forced(trials, blocks, (*cell.rows_a, *cell.rows_b)) - _asked_differently(sides),
+        values=_values(trials, blocks, (*cell.rows_a, *cell.rows_b)),
         recorded=tuple(frozenset(name.split(".")[0] for name in side) for side in sides),
     )
     found = []
+    volatile = _patterns(context.values, "volatile")
     for name in sorted(sides[0].keys() | sides[1].keys()):
         a, b = sides[0].get(name, frozenset()), sides[1].get(name, frozenset())
-        if a != b and not _like(name, VOLATILE):
+        if a != b and not _like(name, volatile):
             kind = _kind(name, a, b, context)
             found.append(Difference(column=name, a=_shown(a), b=_shown(b), kind=kind))
     return tuple(found)
@@ -175,6 +166,7 @@ class _Context(msgspec.Struct, frozen=True, kw_only=True):
     allow: tuple[str, ...]
     concurrency: Any
     forced: frozenset[str]
+    values: tuple[RecordedValues, ...]
     recorded: tuple[frozenset[str], ...]
 
 
@@ -194,13 +186,29 @@ def _kind(name: str, a: frozenset[str], b: frozenset[str], context: _Context) ->
 
 def _coupled(name: str, values: frozenset[str], context: _Context) -> bool:
     lower = name.lower()
-    if _like(lower, CAPACITY):
+    if _like(lower, _patterns(context.values, "capacity")):
         return True
-    if _like(lower, CAPS):
+    if _like(lower, _patterns(context.values, "caps")):
         return _cap_is_idle(values, context.concurrency)
     named = name.startswith("server.") and _argument(name) in context.forced
-    forced = bool(context.declared) and (named or _like(lower, FORCED))
-    return forced and not _like(lower, NEVER_FORCED)
+    follows = named or _like(lower, _patterns(context.values, "forced"))
+    lossy = _patterns(context.values, "lossy")
+    return bool(context.declared) and follows and not _like(lower, lossy)
+
+
+def _patterns(
+    values: Iterable[RecordedValues],
+    what: Literal["volatile", "capacity", "forced", "lossy", "caps"],
+) -> tuple[str, ...]:
+    return tuple(pattern for one in values for pattern in getattr(one, what))
+
+
+def _values(
+    trials: pd.DataFrame, blocks: Mapping[str, Mapping[str, Any]], rows: Sequence[int]
+) -> tuple[RecordedValues, ...]:
+    """Gather what is known of the values of the products that were measured."""
+    own = {b: _values_of(blocks[b]) for b in _block_ids(trials, rows) if b in blocks}
+    return (COMMON, *dict.fromkeys(own.values()))
 
 
 def _argument(name: str) -> str:

@@ -122,6 +122,24 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True):
     sampling_faults: dict[str, str] = {}
 
 
+class RecordedValues(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a product's recorded values where two launches are compared: patterns.
+
+    A column is `server.` and the server's own name for the value, or `flag.` and a flag. `volatile`
+    ones differ from launch to launch of one server; `capacity` is measured at each start; `forced`
+    ones follow from the algorithm where the arms differ in it, `lossy` ones never do, since they
+    change what is accepted; `caps` bound the requests that run at once. Values below `state` only
+    repeat the argument of the same name, unless they differ from it.
+    """
+
+    volatile: tuple[str, ...] = ()
+    capacity: tuple[str, ...] = ()
+    forced: tuple[str, ...] = ()
+    lossy: tuple[str, ...] = ()
+    caps: tuple[str, ...] = ()
+    state: str = ""
+
+
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
     """A line that must be recorded although nothing failed: a silent cap, a greedy fall-back."""
 
@@ -195,7 +213,8 @@ class Backend(Protocol):
     package of the server, None where it is a program of its own. A command line begins with `head`,
     in which "{python}" stands for the host's Python. `pin` None: no bound is needed.
     `name_flag` names a speculative algorithm to the server, `variables` are set in the environment
-    of every launch. `id_api` takes and gives token ids; None: no API does.
+    of every launch. `recorded` is what comparisons know of its values. `id_api` takes and gives
+    token ids; None: no API does.
     """
 
     name: str
@@ -207,6 +226,7 @@ class Backend(Protocol):
     pin: Pin | None
     id_api: Api | None
     quirks: Quirks
+    recorded: RecordedValues
     name_flag: str
     variables: Mapping[str, str]
 

@@ -23,9 +23,11 @@ class ServerFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     thresholds (single, accumulated): below 1 the server is lossy by configuration. `running_cap` is
     the number of requests that run at once. `sizes` are the parallel sizes by factor (tp, pp, dp,
     ep); `attention_dp` says that replicas share the tensor-parallel GPUs. `simulated` tells how
-    acceptance is an input, `reference_engine` that it is the embedded engine.
+    acceptance is an input, `reference_engine` that it is the embedded engine, whose clock is that
+    of a `modelled_gpu` and which commits `faults` on purpose.
     `process_identity` changes when another process answers. `accept_len` is the server's own figure
-    over its lifetime. `shown` is what a report of a verification lists.
+    over its lifetime. `steps_a_log_line` is how often it writes
+    about its batch. `shown` is what a report of a verification lists.
     """
 
     product: str = ""
@@ -47,11 +49,14 @@ class ServerFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     prefix_cache: bool | None = None
     simulated: str = ""
     reference_engine: bool = False
+    modelled_gpu: str = ""
+    faults: tuple[str, ...] = ()
     process_identity: str = ""
     accept_len: float | None = None
     context: int | None = None
     vocab: int | None = None
     device: str = ""
+    steps_a_log_line: int | None = None
     shown: dict[str, Any] = {}
 
     @property

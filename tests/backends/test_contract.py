@@ -93,6 +93,15 @@ def test_answers_that_make_no_sense_are_no_facts_and_no_exception(
     backend.running(body)
 
 
+def test_only_the_backend_that_is_asked_last_takes_a_stranger_for_its_own(
+    backend: Backend,
+) -> None:
+    stranger = {"id": "tiny", "owned_by": "somebody"}
+    last = list(BACKENDS.values())[-1]
+
+    assert backend.recognises(stranger, {"name": "unknown"}) == (backend is last)
+
+
 def test_every_api_sends_the_sampling_and_asks_for_usage_where_it_is_not_native(
     backend: Backend,
 ) -> None:

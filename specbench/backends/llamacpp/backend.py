@@ -12,6 +12,7 @@ from specbench.backends.backend import (
     Preflight,
     Quirks,
     Rank,
+    RecordedValues,
     ReplyReader,
     Verb,
 )
@@ -57,6 +58,11 @@ class LlamaCpp:
     name_flag = "spec-type"
     id_api: Api | None = "generate"
     quirks = Quirks(one_answer=True, withholds_split_characters=True)
+    recorded = RecordedValues(
+        forced=("*.spec-*",),
+        lossy=("*.spec-synth-*",),
+        caps=("*.total_slots", "flag.parallel"),
+    )
     variables: Mapping[str, str] = {}
 
     def command(

@@ -14,6 +14,7 @@ from specbench.backends.backend import (
     Preflight,
     Quirks,
     Rank,
+    RecordedValues,
     ReplyReader,
     Verb,
 )
@@ -45,6 +46,7 @@ class OpenAi:
     name_flag = ""
     id_api: Api | None = None
     quirks = Quirks()
+    recorded = RecordedValues()
     variables: Mapping[str, str] = {}
 
     def command(

@@ -33,6 +33,7 @@ from specbench.backends.sglang import (
 from specbench.backends.sglang.facts import facts
 from specbench.backends.sglang.logs import LoadTracker
 from specbench.backends.sglang.replies import DIALECT, GenerateReader
+from specbench.backends.sglang.values import VALUES
 from specbench.model.facts import Finding, ServerFacts
 from specbench.model.host import Address
 from specbench.model.load import Api, RequestRecord
@@ -65,6 +66,7 @@ class Sglang:
         penalty_gap="SGLang's penalties count the last token of a verify step at most, none of its "
         "accepted drafts (its source: a relaxed version of penalties)",
     )
+    recorded = VALUES
     variables: Mapping[str, str] = {}
 
     def command(

@@ -22,6 +22,8 @@ def facts(info: Mapping[str, Any], model: Mapping[str, Any]) -> ServerFacts:
     context = info.get("context_length") or info.get("max_req_input_len")
     states = identity.states(info)
     said = states[0].get("avg_spec_accept_length") if states else None
+    said_by_engine = info.get("specbench_engine")
+    engine = said_by_engine if isinstance(said_by_engine, Mapping) else {}
     names = ("startup_time", "random_seed", "launch_command")
     return ServerFacts(
         product="sglang",
@@ -41,7 +43,7 @@ def facts(info: Mapping[str, Any], model: Mapping[str, Any]) -> ServerFacts:
         running_cap=identity.running_requests_limit(info),
         sizes={name: info[key] for name, key in _SIZES.items() if isinstance(info.get(key), int)},
         attention_dp=_switch(info.get("enable_dp_attention")),
-        graphs=_opposite(info.get("disable_cuda_graph")),
+        graphs=_opposite(info.get("disable_cuda_graph", info.get("disable_decode_cuda_graph"))),
         overlap=_opposite(info.get("disable_overlap_schedule")),
         prefix_cache=_opposite(info.get("disable_radix_cache")),
         simulated="; ".join(
@@ -49,11 +51,14 @@ def facts(info: Mapping[str, Any], model: Mapping[str, Any]) -> ServerFacts:
             for finding in identity.exposed_contamination(info)
             if finding.flag == "simulated_acceptance"
         ),
-        reference_engine=isinstance(info.get("specbench_engine"), Mapping),
+        reference_engine=isinstance(said_by_engine, Mapping),
+        modelled_gpu=str(engine.get("gpu") or ""),
+        faults=tuple(map(str, engine.get("faults") or ())),
         process_identity="|".join(str(info.get(name)) for name in names) if info else "",
         accept_len=_figure(said),
         context=_number(context),
         vocab=_number(info.get("vocab_size")),
+        steps_a_log_line=_number(info.get("decode_log_interval")),
         device=str(info.get("device") or ""),
         shown={key: info[key] for key in _SHOWN if key in info},
     )

@@ -12,6 +12,7 @@ from specbench.backends.backend import (
     Preflight,
     Quirks,
     Rank,
+    RecordedValues,
     ReplyReader,
     Verb,
 )
@@ -66,6 +67,7 @@ class Vllm:
     pin: Pin | None = None
     name_flag = _METHOD
     id_api: Api | None = "completions"
+    recorded = RecordedValues(caps=("*.max_num_seqs", "*.max-num-seqs"))
     quirks = Quirks(
         min_p_gap="vLLM turns min_p off under speculative decoding, and says so when it starts",
         bias_gap="vLLM turns it off under speculative decoding, and says so when it starts",

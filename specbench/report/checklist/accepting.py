@@ -5,7 +5,7 @@ from collections import Counter
 import pandas as pd
 
 from specbench.analysis.summary import RECONCILABLE_STEPS, RECONCILED_WITHIN
-from specbench.backends.recorded import recorded_facts
+from specbench.backends.recorded import recorded_facts, recorded_notices
 from specbench.model.verdict import Claim, RecordedVerdict
 from specbench.report import cells
 from specbench.report.checklist.answer import (
@@ -85,19 +85,18 @@ def _too_greedy(document: RecordedVerdict, claim: Claim) -> bool:
 
 def really_sampled(case: Case) -> Answer:
     """M10: a greedy fallback makes T > 0 greedy."""
-    notices = [
-        (block, notice)
+    fell_back = [
+        block
         for block, facts in case.evidence.blocks.items()
-        for notice in facts.get("notices") or ()
-        if "greedy" in str(notice).lower()
+        if "greedy_fallback" in recorded_notices(facts)
     ]
     answer = by_flags(
         case.evidence, "M10", else_=unknown("sampling above temperature 0 was not probed")
     )
     if answer.state == "found":
         return answer
-    if notices:
-        return found(f"the server of {listed([b for b, _ in notices])} spoke of greedy decoding")
+    if fell_back:
+        return found(f"the server of {listed(fell_back)} said that it verifies greedily")
     violated = [
         claim.name
         for document in case.evidence.verdicts

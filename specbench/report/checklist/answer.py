@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import pandas as pd
 
@@ -77,15 +77,3 @@ def by_flags(evidence: Evidence, pitfall: str, *, else_: Answer) -> Answer:
         for name, rows in raised.items()
     )
     return found(said, [row for rows in raised.values() for row in rows])
-
-
-def by_block(evidence: Evidence, *names: str) -> dict[str, Any]:
-    """Look a server argument up in every block: block_id -> value, where the server gives it."""
-    answers = {}
-    for block_id, facts in evidence.blocks.items():
-        info = facts.get("server_info") or {}
-        for name in names:
-            if name in info:
-                answers[block_id] = info[name]
-                break
-    return answers

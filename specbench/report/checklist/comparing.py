@@ -2,11 +2,11 @@
 
 import pandas as pd
 
+from specbench.backends.recorded import recorded_facts
 from specbench.report import cells
 from specbench.report.checklist.answer import (
     Answer,
     Case,
-    by_block,
     by_flags,
     excluded,
     flagged,
@@ -111,19 +111,19 @@ def capped(case: Case) -> Answer:
 
 def same_machinery(case: Case) -> Answer:
     """C6: one arm without overlap scheduling or CUDA graphs."""
-    differing = []
-    seen = False
-    for name in ("disable_cuda_graph", "disable_decode_cuda_graph", "disable_overlap_schedule"):
-        values = by_block(case.evidence, name)
-        seen = seen or bool(values)
-        if len({str(value) for value in values.values()}) > 1:
-            differing.append(name)
+    servers = [recorded_facts(facts) for facts in case.evidence.blocks.values()]
+    machinery = {
+        "CUDA graphs": ("graph", {one.graphs for one in servers} - {None}),
+        "overlap scheduling": ("overlap", {one.overlap for one in servers} - {None}),
+    }
+    seen = any(values for _, values in machinery.values())
+    differing = [name for name, (_, values) in machinery.items() if len(values) > 1]
     forced = {
         str(name)
         for facts in case.evidence.blocks.values()
         for name in (facts.get("spec") or {}).get("forces") or ()
     }
-    if differing and forced.issuperset(differing):
+    if differing and all(any(machinery[it][0] in arg for arg in forced) for it in differing):
         return found(
             f"servers differ in {listed(differing)}, which the algorithm itself forces: its cost is"
             " part of every speed-up here"

@@ -2,11 +2,11 @@
 
 import pandas as pd
 
+from specbench.backends.recorded import recorded_facts
 from specbench.report import cells
 from specbench.report.checklist.answer import (
     Answer,
     Case,
-    by_block,
     by_flags,
     excluded,
     flagged,
@@ -227,7 +227,9 @@ def driven_locally(case: Case) -> Answer:
 def not_instrumented(case: Case) -> Answer:
     """M16: instrumentation on while timing."""
     every_step = [
-        b for b, value in by_block(case.evidence, "decode_log_interval").items() if value == 1
+        block
+        for block, facts in case.evidence.blocks.items()
+        if recorded_facts(facts).steps_a_log_line == 1
     ]
     if every_step:
         return found(f"a log line every decode step on {listed(every_step)}", every_step)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from specbench.backends.recorded import recorded_facts
 from specbench.model.verdict import RecordedVerdict
 from specbench.report.checklist import Item
 from specbench.report.findings import violations
@@ -33,15 +34,12 @@ def section(evidence: Evidence, pairs: list[SpeedUp], items: list[Item]) -> Sect
 
 def _modelled(evidence: Evidence) -> Iterator[Statement]:
     """Say first that a clock was modelled, before anybody takes a speed for a GPU's."""
-    engines = {
-        block: info["specbench_engine"]
-        for block, facts in evidence.blocks.items()
-        if isinstance((info := facts.get("server_info") or {}).get("specbench_engine"), dict)
-    }
+    facts = {block: recorded_facts(said) for block, said in evidence.blocks.items()}
+    engines = {block: said for block, said in facts.items() if said.reference_engine}
     if not engines:
         return
-    gpus = sorted({str(one["gpu"]) for one in engines.values() if one.get("gpu")})
-    faults = sorted({str(fault) for one in engines.values() for fault in one.get("faults") or ()})
+    gpus = sorted({said.modelled_gpu for said in engines.values() if said.modelled_gpu})
+    faults = sorted({fault for said in engines.values() for fault in said.faults})
     every = "Every server" if len(engines) == len(evidence.blocks) else "Some servers"
     yield Statement(
         kind="flag",

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from specbench.backends.recorded import recorded_facts
+from specbench.backends.recorded import recorded_facts, shown_algorithm, shown_facts
 from specbench.model.verdict import TREE_SUSPECTS, Claim, RecordedVerdict, Suspect
 from specbench.report.cells import plain
 from specbench.report.inputs import Evidence
@@ -20,9 +20,8 @@ TREE_CAUSE = (
 
 def server_of(document: RecordedVerdict) -> str:
     """Name the server of a verdict document."""
-    server = document.server
-    name = server.get("speculative_algorithm") or server.get("algorithm")
-    return str(name or document.block_id or server.get("url") or "the server")
+    name = shown_algorithm(document.server)
+    return str(name or document.block_id or document.server.get("url") or "the server")
 
 
 def counted(document: RecordedVerdict) -> list[Claim]:
@@ -91,9 +90,9 @@ def sizes_of(document: RecordedVerdict) -> str:
 
 def is_tree(document: RecordedVerdict) -> bool | None:
     """Whether the server verified trees; None for a server that does not say."""
-    server = document.server
-    name = str(server.get("speculative_algorithm") or "").upper()
-    width = server.get("speculative_eagle_topk") or document.levels.get("topk")
+    said = shown_facts(document.server)
+    name = str(said.algorithm or "").upper()
+    width = said.tree_width or document.levels.get("topk")
     if name in DRAFTER:
         return True
     return width > 1 if name and isinstance(width, int | float) else None
@@ -101,7 +100,7 @@ def is_tree(document: RecordedVerdict) -> bool | None:
 
 def drafter_of(document: RecordedVerdict, evidence: Evidence) -> tuple[str, Any]:
     """Name the drafter: its algorithm family and the path of its weights."""
-    name = str(document.server.get("speculative_algorithm") or "").upper()
+    name = str(shown_facts(document.server).algorithm or "").upper()
     facts = evidence.blocks.get(document.block_id) or {}
     return DRAFTER.get(name, name), recorded_facts(facts).drafter
 
