@@ -91,7 +91,7 @@ def energy(row: Mapping[str, Any]) -> dict[str, float]:
     return {"energy_j_per_token": power / speed} if power is not None and speed else {}
 
 
-def doubts(
+def raised_flags(
     row: dict[str, Any],
     report: DriveReport,
     records: Iterable[RequestRecord],
@@ -99,7 +99,7 @@ def doubts(
     n_prompts: int,
     slots: int | None = None,
 ) -> tuple[str, ...]:
-    """Name what a reader should doubt about a trial, machine-readable (column `flags`).
+    """Name what a reader of a trial should be careful about (column `flags`).
 
     `n_prompts` is the number of distinct prompts asked, `slots` the concurrency of a closed loop.
     """

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from specbench.analysis.failures import Failure, failures
-from specbench.analysis.summary import doubts, summarise
+from specbench.analysis.summary import raised_flags, summarise
 from specbench.backends.client import ControlClient, recognise
 from specbench.backends.products import backend_for
 from specbench.config.datasets import PromptSet, choose_prompts, load_dataset
@@ -279,7 +279,7 @@ def _finished(
         concurrency=_slots(shape),
         rate=shape.rate if isinstance(shape, Open) else None,
         columns=columns,
-        flags=doubts(columns, report, records, n_prompts=n_prompts, slots=_slots(shape)),
+        flags=raised_flags(columns, report, records, n_prompts=n_prompts, slots=_slots(shape)),
         accuracy=report.accuracy,
         rows=str(sink) if options.keep is not None else None,
         failures=failures(records),

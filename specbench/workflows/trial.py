@@ -11,7 +11,7 @@ import msgspec
 
 from specbench import config
 from specbench.analysis.failures import failures, told
-from specbench.analysis.summary import SUMMARY_VERSION, doubts, energy, summarise
+from specbench.analysis.summary import SUMMARY_VERSION, energy, raised_flags, summarise
 from specbench.backends.client import ControlClient
 from specbench.backends.products import backend_for
 from specbench.errors import DriveFailed, HostError
@@ -297,7 +297,7 @@ def _summary(
     workload, shape = asked.workload, asked.shape
     flags = (
         *_server_doubts(block, trial, service),
-        *doubts(
+        *raised_flags(
             row,
             report,
             records,

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from specbench.analysis.plausibility import STEPS, TOKENS, untrue, wrong_count
-from specbench.analysis.summary import doubts, summarise
+from specbench.analysis.summary import raised_flags, summarise
 from specbench.model.load import RequestRecord
 from tests.recording.records import record, report
 
@@ -54,7 +54,7 @@ def test_a_token_count_that_cannot_be_true_empties_what_rests_on_it(
     assert all(row.get(name) is None for name in (*TOKENS, *STEPS))
     assert said in row["in_doubt"]["counts_in_doubt"]
     assert "1 of 2 replies" in row["in_doubt"]["counts_in_doubt"]
-    assert "counts_in_doubt" in doubts(row, report(), rows, n_prompts=9)
+    assert "counts_in_doubt" in raised_flags(row, report(), rows, n_prompts=9)
     assert row["ttft_ms_p50"] == 10
 
 

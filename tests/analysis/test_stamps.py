@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specbench.analysis import stamps
-from specbench.analysis.summary import doubts, summarise
+from specbench.analysis.summary import raised_flags, summarise
 from specbench.model.columns import COLUMNS
 from specbench.model.load import Accuracy, DriveReport, RequestRecord
 from tests.recording.records import report
@@ -59,7 +59,7 @@ def test_a_first_chunk_that_was_kept_back_withholds_all_that_rests_on_it() -> No
     assert (
         "ttft_ms_p50 was seen as 44, right within 44.1 only" in row["in_doubt"]["stamps_in_doubt"]
     )
-    assert "stamps_in_doubt" in doubts(row, report(), [late], n_prompts=9)
+    assert "stamps_in_doubt" in raised_flags(row, report(), [late], n_prompts=9)
 
 
 def test_a_long_reply_carries_its_pace_though_its_first_chunk_is_in_doubt() -> None:

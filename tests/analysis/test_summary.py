@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specbench.analysis.summary import counters_add_up, doubts, energy, summarise, tpot_ms
+from specbench.analysis.summary import counters_add_up, energy, raised_flags, summarise, tpot_ms
 from specbench.model.columns import BY_NAME, names_from
 from specbench.model.load import RequestRecord, ServiceLevels
 from tests.recording.records import record, report
@@ -62,7 +62,7 @@ def test_failed_requests_are_counted_and_flagged_and_never_in_a_latency() -> Non
 
     assert (row["n_requests"], row["n_failed"]) == (2, 1)
     assert row["e2e_ms_p50"] == pytest.approx(1500)
-    assert "failed_requests" in doubts(row, report(), [], n_prompts=9)
+    assert "failed_requests" in raised_flags(row, report(), [], n_prompts=9)
 
 
 def test_nothing_measured_is_none_everywhere() -> None:
@@ -81,8 +81,8 @@ def test_prompts_from_the_prefix_cache_are_flagged() -> None:
 
     row = summarise([repeat], report(), speculative=True)
 
-    assert "prefix_cache_hits" in doubts(row, report(), [], n_prompts=9)
-    assert "prompts_repeated" in doubts(row, report(), [], n_prompts=0)
+    assert "prefix_cache_hits" in raised_flags(row, report(), [], n_prompts=9)
+    assert "prompts_repeated" in raised_flags(row, report(), [], n_prompts=0)
 
 
 @pytest.mark.parametrize(("prompts", "uneven"), [(9, False), (3, False), (2, True), (1, False)])
@@ -111,15 +111,15 @@ def test_counters_that_do_not_add_up_are_flagged() -> None:
 
     assert counters_add_up(honest)
     assert not counters_add_up(lying)
-    assert "accept_counters_mismatch" in doubts(row, report(), [honest, lying], n_prompts=9)
-    assert "accept_counters_mismatch" not in doubts(row, report(), [honest], n_prompts=9)
+    assert "accept_counters_mismatch" in raised_flags(row, report(), [honest, lying], n_prompts=9)
+    assert "accept_counters_mismatch" not in raised_flags(row, report(), [honest], n_prompts=9)
 
 
 def test_a_server_that_counts_something_else_is_flagged_once_there_are_enough_steps() -> None:
     row = summarise([record(1)], report(), speculative=True) | {"accept_len_server": 2.0}
 
-    assert "accept_counters_mismatch" not in doubts(row, report(), [], n_prompts=9)
-    assert "accept_counters_mismatch" in doubts(
+    assert "accept_counters_mismatch" not in raised_flags(row, report(), [], n_prompts=9)
+    assert "accept_counters_mismatch" in raised_flags(
         row | {"verify_steps": 2000}, report(), [], n_prompts=9
     )
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from specbench.analysis.summary import doubts, summarise
+from specbench.analysis.summary import raised_flags, summarise
 from specbench.model.load import Closed, Target
 from tests.loadgen.scripted import (
     DONE,
@@ -63,7 +63,7 @@ def measure(
         load = make_load(folder, url, shape=Closed(concurrency=1), requests=2, target=target)
         report, found = run(load, folder / "rows")
     row = summarise(found, report, speculative=speculative)
-    return row, doubts(row, report, found, n_prompts=7)
+    return row, raised_flags(row, report, found, n_prompts=7)
 
 
 @pytest.mark.parametrize(("events", "said"), UNTRUE.values(), ids=UNTRUE)
