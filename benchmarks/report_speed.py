@@ -108,6 +108,7 @@ def write_trial(root: Path, trial: Trial, requests: int, rng: np.random.Generato
     sealed = SealedTrial(
         trial=trial, status="ok", started_at=f"2026-01-01T{trial.order:05d}", ended_at="",
         report=report, row=row, row_version=SUMMARY_VERSION,
+        server={"speculative": accepted > 0},
     )  # fmt: skip
     (folder / "trial.json").write_bytes(msgspec.json.encode(sealed))
 

@@ -53,11 +53,16 @@ def equal(case: Case, count: int, seed: int) -> Figures:
         "family": share([any(c.these.wrong or c.such.wrong for c in a.cells) for a in found]),
         "covers, these": share([cell.these.alone for cell in judged]),
         "covers, such": share([cell.such.alone for cell in judged]),
-        "gate": share([answer.gate == "yes" for answer in found]),
+        "gate": share([answer.gate == "yes" and not _is_slow(answer) for answer in found]),
         "withheld": share([cell.withheld != "" for cell in cells]),
         "half-width": float(np.median([cell.such.width for cell in cells])),
         "agrees": share([t.agrees for t in told]),
     }
+
+
+def _is_slow(answer: Answer) -> bool:
+    """Whether a cell is truly slower than the gate allows: then it is no false alarm."""
+    return any(cell.these.truth < math.log(0.97) for cell in answer.cells)
 
 
 def faulty(case: Case, count: int, seed: int) -> Figures:
