@@ -11,8 +11,6 @@ from specbench.version import __version__
 if TYPE_CHECKING:
     from specbench.recording import Recording
 
-COUNTS = ("n_requests", "n_failed", "verify_steps", "prompt_tokens", "output_tokens")
-
 
 def rows_of_recording(recording: "Recording") -> list[ImportedRow]:
     """Give one row a timed trial that ended well; a figure withheld is not there."""
@@ -41,15 +39,11 @@ def _figures(row: Mapping[Any, Any]) -> tuple[Figure, ...]:
             original=column.name,
             value=float(row[column.name]),
             column=column.name,
-            definition=_definition(column.name),
+            definition="count" if column.dtype == "integer" else "specbench",
         )
         for column in COLUMNS
         if column.dtype != "text" and column.source != "plan" and _is_number(row.get(column.name))
     )
-
-
-def _definition(name: str) -> str:
-    return "count" if name in COUNTS else "specbench"
 
 
 def _is_number(value: Any) -> bool:

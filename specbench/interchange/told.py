@@ -5,10 +5,17 @@ from collections.abc import Sequence
 from specbench.interchange.definitions import DEFINITIONS
 from specbench.interchange.rows import ImportedRow
 from specbench.interchange.store import wide
+from specbench.model.columns import shown_in
 
 MOST_ROWS = 200
-SHOWN = ("tok_s", "tok_s_user", "ttft_ms_p50", "ttft_ms_mean", "tpot_ms_p50", "tpot_ms_mean",
-         "accept_len", "accept_len_request_mean", "accept_len_server", "n_failed")  # fmt: skip
+_COLUMNS = tuple(dict.fromkeys((*shown_in("cells"), *shown_in("load"))))
+SHOWN = (
+    *(column.name for column in _COLUMNS if column.dtype != "text"),
+    *(f"{name}_mean" for name in dict.fromkeys(one.quantity for one in _COLUMNS) if name),
+    "accept_len_request_mean",
+    "accept_len_server",
+)
+"""What people are shown of a server, and the forms of it that other tools give instead."""
 
 
 def markdown(rows: Sequence[ImportedRow]) -> str:

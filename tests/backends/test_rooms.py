@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[2] / "specbench"
-ROOMS = ("backends", "engine", "data")
+ROOMS = ("backends", "engine", "data", "interchange")
+"""`interchange` holds the file formats of other programs; some of them come with a product."""
 PRODUCTS = re.compile(r"sglang|vllm|llama", re.IGNORECASE)
 
 RAW = re.compile(
@@ -21,6 +22,8 @@ RAW = re.compile(
 """Keys of the products' own answers, flags and replies; typed facts have them by other names."""
 
 ALLOWED = {
+    "cli/commands/export.py": "the names of file formats, as a user gives them",
+    "workflows/exported.py": "the names of file formats, as a user gives them",
     "verify/explain.py": "the names under which a verdict shows its server, as the server spells"
     " them; where one is missing nothing is shown",
     "verify/statistics/diagnosis.py": "a sentence for people that names an upstream gap",

@@ -218,7 +218,9 @@ def test_curves_go_through_measured_loads_and_never_beyond_them(plot: Callable[.
 
 
 def test_a_clean_run_has_nothing_found_and_nothing_unjudged() -> None:
-    items = review(clean(), speed_ups(clean()))
+    evidence = clean(interleaved(grid(concurrencies=(1, 8))))
+
+    items = review(evidence, speed_ups(evidence))
 
     assert {item.pitfall.id: item.answer for item in items if item.answer.state != "excluded"} == {}
 

@@ -1,7 +1,6 @@
 """A sentence says what the table beside it says, and nothing that its own interval denies."""
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -62,14 +61,13 @@ def said(part: Section, pattern: re.Pattern[str]) -> list[dict[str, str]]:
     ]
 
 
-def rows(part: Section) -> Iterator[dict[str, Any]]:
-    (table,) = part.tables
-    for row in table.rows:
-        yield dict(zip(table.heads, row, strict=True))
-
-
 def by_cell(part: Section, head: str = "cell") -> dict[str, dict[str, Any]]:
-    return {row[head]: row for row in rows(part)}
+    """The rows of the section's table of cells, the first one; others break cells down."""
+    table = part.tables[0]
+    rows = [dict(zip(table.heads, row, strict=True)) for row in table.rows]
+    known = {row[head]: row for row in rows}
+    assert len(known) == len(rows)
+    return known
 
 
 def test_a_sentence_of_speed_has_the_figures_of_its_row(evidence: Evidence) -> None:

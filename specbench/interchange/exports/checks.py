@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from specbench.interchange.exports.trials import is_blank, plain
+from specbench.model.columns import shown_in
 
 if TYPE_CHECKING:
     from specbench.recording import Recording
@@ -16,7 +17,7 @@ MOST_LINES = 60
 MOST_ROWS = 20
 MOST_FAULTS = 20
 WIDEST = 300
-SHOWN = ("tok_s", "tok_s_user", "ttft_ms_p50", "tpot_ms_p50", "accept_len", "lossless")
+SHOWN = tuple(column.name for column in shown_in("cells") if column.name != "flags")
 NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 

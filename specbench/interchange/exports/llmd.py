@@ -3,14 +3,18 @@
 from typing import Any
 
 from specbench.interchange.exports.trials import ExportedTrial
+from specbench.model.columns import COLUMNS
 
 LATENCIES = {
     "time_to_first_token": ("ttft_ms", "ms"),
     "time_per_output_token": ("tpot_ms", "ms/token"),
     "request_latency": ("e2e_ms", "ms"),
 }
-SPECULATION = ("accept_len", "accept_len_request_mean", "accept_len_server", "verify_steps",
-               "step_ms", "tokens_per_chunk", "lossless")  # fmt: skip
+SPECULATION = (
+    *(column.name for column in COLUMNS if "steps" in column.rests_on),
+    "accept_len_server",
+    "lossless",
+)
 
 
 def report(trial: ExportedTrial) -> dict[str, Any]:
