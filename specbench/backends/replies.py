@@ -16,6 +16,13 @@ from specbench.model.load import Reason, RequestRecord
 
 Event = TypeVar("Event")
 
+MOST = 10**12
+"""No reply has more tokens or steps than this: a larger count is not one, and fits no table."""
+_COUNTS = (
+    "prompt_tokens", "cached_tokens", "reasoning_tokens", "retractions", "spec_drafted_steps",
+    "spec_verify_ct", "spec_accepted", "spec_proposed",
+)  # fmt: skip
+
 
 class Reading:
     """The state of one reply while it is read; its record is filled in place."""
@@ -76,6 +83,7 @@ class Reading:
             record.output_sha256 = _digest(text, self.ids)
         if self.keep_text:
             record.text, record.output_ids = text, self.ids
+        self._refuse_huge()
         record.output_tokens = self.total
         if self.total is None:
             record.count_source = ""
@@ -83,10 +91,25 @@ class Reading:
         if record.spec_steps_of == "derived":
             settle_steps(record)
         if record.status == "ok" and not record.reason:
-            if self.total is None:
-                record.reason = "no_usage"
-            elif self.contradiction:
+            if self.contradiction:
                 record.reason, record.detail = "bad_count", self.contradiction
+            elif self.total is None:
+                record.reason = "no_usage"
+
+    def _refuse_huge(self) -> None:
+        """Leave out counts of which no reply has so many."""
+        record = self.record
+        huge = [name for name in _COUNTS if abs(getattr(record, name) or 0) > MOST]
+        for name in huge:
+            setattr(record, name, None)
+        if any(abs(count) > MOST for count in record.spec_histogram or ()):
+            huge.append("the histogram of accepted drafts")
+            record.spec_histogram = None
+        if self.total is not None and abs(self.total) > MOST:
+            huge.append("completion_tokens")
+            self.total = None
+        if huge:
+            self.contradiction = f"the server counted more than 10^12: {', '.join(huge)}"
 
     def _settle_chunks(self) -> None:
         record = self.record

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = pytest.mark.e2e
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "hostile_servers.py"
 

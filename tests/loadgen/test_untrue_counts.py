@@ -42,7 +42,8 @@ UNTRUE: dict[str, tuple[list[bytes], str]] = {
     "usage stands still": ([*words([1] * WORDS), finish(), usage(1)], "12 chunks held text"),
     "usage is zero": ([*words(), finish(), usage(0)], "counted no token"),
     "usage is negative": ([*words(), finish(), usage(-300)], "-300"),
-    "usage is beyond all measure": ([*words(), finish(), usage(10**15)], "16 were asked for"),
+    "usage is more than was asked for": ([*words(), finish(), usage(10**9)], "16 were asked for"),
+    "usage is beyond all measure": ([*words(), finish(), usage(10**30)], "more than 10^12"),
     "usage falls": ([*words([*range(3, 14), 1]), finish(), usage(12)], "the count fell"),
 }
 
