@@ -72,8 +72,8 @@ audit: setup
 	.ci/audit
 
 fix: setup
-	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
 	$(BIN)/python docs/schemas.py
 
 bench-load: setup

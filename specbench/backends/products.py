@@ -17,9 +17,13 @@ DEFAULT = "sglang"
 ANYTHING = "openai"
 """What recognises any server."""
 
-BACKENDS: dict[str, Backend] = {
-    backend.name: backend for backend in (Sglang(), Vllm(), LlamaCpp(), OpenAi())
-}
+_PRODUCTS: tuple[Backend, ...] = (
+    Sglang(),
+    Vllm(),
+    LlamaCpp(),
+    OpenAi(),
+)
+BACKENDS: dict[str, Backend] = {backend.name: backend for backend in _PRODUCTS}
 """By name; in the order in which a server is tried, the one that recognises anything last."""
 
 

@@ -6,7 +6,13 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-LauncherName = Literal["process", "systemd", "docker", "slurm", "attach"]
+LauncherName = Literal[
+    "process",
+    "systemd",
+    "docker",
+    "slurm",
+    "attach",
+]
 
 
 class LauncherTraits(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ from specbench.model.size import Size
 from specbench.planning.design import Design, Key, Levels, picker
 from specbench.planning.identity import digest, joined, named_by
 from specbench.planning.render import InvalidReason, Renderer, engine_of, files_of
+from specbench.planning.unsent import unsent
 
 MOST_CELLS = 250_000
 STAGGER_S_PER_SLOT = 0.02
@@ -163,6 +164,7 @@ class _Launch:
 class _Driven:
     """What all cells of equal load and requests share."""
 
+    invalid: str | None
     definition: dict[str, str]
     digest: str
 
@@ -197,7 +199,7 @@ class _Namer:
         return Cell(
             cell_id=joined(launch.digest, driven.digest),
             levels=dict(zip(self.design.names, key, strict=True)),
-            invalid=launch.invalid,
+            invalid=launch.invalid or driven.invalid,
             origin=origin,
             launch=launch.spec.fingerprint,
             definition=launch.definition | driven.definition,
@@ -230,7 +232,8 @@ class _Namer:
             "workload": digest(named_by(options)),
             "dataset": self.datasets.get(options.dataset, "")[:16],
         }
-        self.driven[key] = _Driven(definition, digest(definition))
+        invalid = unsent(engine_of(self.design.matrix), options)
+        self.driven[key] = _Driven(invalid, definition, digest(definition))
         return self.driven[key]
 
 

@@ -148,10 +148,18 @@ def _with_algorithm(trials: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([pd.DataFrame(columns=pd.Index(["algorithm"])), trials], axis=1)
 
 
+def _field(one: msgspec.structs.FieldInfo) -> tuple[Any, ...]:
+    if one.required:
+        return one.name, one.type
+    if one.default_factory is not msgspec.NODEFAULT:
+        return one.name, one.type, msgspec.field(default_factory=one.default_factory)
+    return one.name, one.type, one.default
+
+
 _Request = msgspec.defstruct(
     "_Request",
     [
-        (one.name, one.type) if one.required else (one.name, one.type, one.default)
+        _field(one)
         for one in msgspec.structs.fields(RequestRecord)
         if one.name in {*_TEXT, *_NUMBERS, *_LISTS, "spec_histogram", "output_sha256", "text"}
     ],

@@ -34,6 +34,17 @@ def test_a_request_factor_has_a_type_and_a_place_in_reports() -> None:
     assert REQUEST_SIDE[:2] == ("concurrency", "rate")
 
 
+def test_a_setting_that_no_request_of_a_product_carries_makes_a_cell_invalid() -> None:
+    text = MATRIX.replace("top_k: 3", "top_k: [-1, 3]").replace("workload: {min_p: 0.25}\n", "")
+
+    for engine, reasons in (("sglang", {None}), ("openai", {None, "top_k"})):
+        matrix = parse_matrix(f"{text}server: {{engine: {engine}}}\n", "m.yaml")
+        cells = planning.expand(matrix, datasets={"builtin:mixed": "d"})
+        assert {
+            c.invalid and c.invalid.partition(" no ")[2].split(":")[0] for c in cells
+        } == reasons
+
+
 def test_every_sampling_option_of_a_cell_is_sent() -> None:
     matrix = parse_matrix(MATRIX, "m.yaml")
     cells = planning.expand(matrix, datasets={"builtin:mixed": "d"})

@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from benchmarks.report_speed import write_recording
 from specbench.errors import RecordingError
+from specbench.model.load import RequestRecord
+from specbench.recording import Recording
 from specbench.report.history import trends
 from specbench.report.inputs import gather
 from specbench.workflows.recording_open import open_recording
@@ -31,6 +34,20 @@ def test_histograms_are_pooled_over_requests(recording: Path) -> None:
     speculative = evidence.trials[evidence.trials["algorithm"] != "ar"]["trial_id"]
 
     assert {tuple(evidence.histograms[trial]) for trial in speculative} == {(100, 200, 300, 200)}
+
+
+def test_requests_without_chunks_are_evidence_like_others(tmp_path: Path) -> None:
+    root = tmp_path / "short"
+    write_recording(root, trials=2, requests=2)
+    file = root / "trials" / "t00001" / "requests.jsonl"
+    failed = RequestRecord(rid="r0", prompt_id="p0", status="failed", reason="http_4xx")
+    uncounted = RequestRecord(rid="r1", prompt_id="p1", chunk_ns=[1, 2])
+    file.write_bytes(b"\n".join(map(msgspec.json.encode, (failed, uncounted))) + b"\n")
+
+    evidence = gather(Recording(root))
+
+    mine = evidence.requests[evidence.requests["trial_id"] == "t00001"]
+    assert list(mine["status"]) == ["failed", "ok"]
 
 
 def test_a_damaged_request_file_is_named(recording: Path, tmp_path: Path) -> None:

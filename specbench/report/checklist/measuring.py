@@ -3,6 +3,7 @@
 import pandas as pd
 
 from specbench.backends.recorded import recorded_facts
+from specbench.model.load import Sampling
 from specbench.report import cells
 from specbench.report.checklist.answer import (
     Answer,
@@ -19,12 +20,7 @@ from specbench.report.statements import count, listed
 WINDOW_AGREEMENT = 0.10
 LENGTH_AGREEMENT = 0.05
 FAILED_SHARE = 0.01
-SAMPLING_FIELDS = frozenset(
-    {
-        "temperature", "top_p", "top_k", "min_p", "max_tokens", "ignore_eos",
-        "frequency_penalty", "presence_penalty", "repetition_penalty",
-    }
-)  # fmt: skip
+SAMPLING_FIELDS = frozenset(Sampling.__struct_fields__)
 """What models bring defaults for (generation_config.json), or may: a request must say each."""
 
 

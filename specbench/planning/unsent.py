@@ -1,0 +1,34 @@
+"""Settings of a matrix that a product's requests do not carry: a cell of them would be a lie."""
+
+import msgspec
+
+from specbench.backends.backend import Ask
+from specbench.backends.products import backend_for
+from specbench.errors import InputError
+from specbench.model.load import Prompt, Sampling, SamplingOptions
+from specbench.model.matrix import WorkloadOptions
+
+_ANY = Prompt(prompt_id="any", text="any")
+
+
+def unsent(engine: str, options: WorkloadOptions) -> str | None:
+    """Say which sampling setting, not at its default, changes nothing in a request; else None."""
+    backend = backend_for(engine)
+    plain = Sampling()
+    for name in SamplingOptions.__struct_fields__:
+        value = getattr(options, name)
+        if value == getattr(plain, name):
+            continue
+        set_one = msgspec.structs.replace(plain, **{name: value})
+        try:
+            bodies = [
+                backend.request(Ask(prompt=_ANY, sampling=one, api=options.api, model="m")).body
+                for one in (plain, set_one)
+            ]
+        except InputError:
+            return None  # said where the API is checked
+        if bodies[0] == bodies[1]:
+            return (
+                f"requests of engine {backend.name} carry no {name}: {value!r} would change nothing"
+            )
+    return None
