@@ -8,6 +8,9 @@ from specbench.backends.products import backend_for
 from specbench.model.block_facts import BlockFacts
 from specbench.model.facts import ServerFacts
 
+IN_A_LINE = ("version", "model_path", "model", "speculative_algorithm", "device", "dtype")
+"""What of a verdict's server one line shows; each product has some of these names."""
+
 
 def recorded_facts(block: BlockFacts) -> ServerFacts:
     """Return what the server of a block said, by its own answers where they were recorded.
@@ -33,6 +36,11 @@ def recorded_notices(block: BlockFacts) -> frozenset[str]:
 def shown_facts(server: Mapping[str, Any]) -> ServerFacts:
     """Return what a verdict shows of its server, which is a part of the server's own answers."""
     return backend_for("").facts(server, {})
+
+
+def shown_in_a_line(server: Mapping[str, Any]) -> list[str]:
+    """Say in short words which server a verdict is about, by the names that the server gives."""
+    return [f"{name} {server[name]}" for name in IN_A_LINE if server.get(name)]
 
 
 def shown_algorithm(server: Mapping[str, Any]) -> str:
