@@ -69,7 +69,7 @@ def beside(path: Path) -> list[str]:
     for row in chosen.to_dict("records"):
         mine = requests[(requests["trial_id"] == row["trial_id"]) & (requests["status"] == "ok")]
         prompts = mine.loc[mine["phase"] == "measured", "prompt_tokens"].tolist()
-        server = recording.blocks[row["block_id"]]["server_info"]
+        server = recording.blocks[row["block_id"]].server_info
         arm = " ".join(str(row[name]) for name in ("algorithm", "budget", "topk") if name in row)
         for name, clock in modelled(server, float(row["accept_len"]), prompts).items():
             value = float(row[name])

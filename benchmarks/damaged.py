@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from specbench.model.block_facts import BlockFacts
 from specbench.recording import Recording, Writer
 from specbench.recording.entries import BlockBegun, BlockLost, BlockUp, Planned, RunBegun, RunEnded
 from specbench.workflows.tables import write_tables
@@ -52,7 +53,7 @@ def recording_of_today(results: Path) -> Path:
         return writer.paths.root
 
 
-def _write_block(writer: Writer, block_id: str, facts: dict[str, Any]) -> None:
+def _write_block(writer: Writer, block_id: str, facts: BlockFacts) -> None:
     writer.note(BlockBegun(block_id=block_id))
     folder = writer.open_block(block_id)
     for file in (KEPT / "blocks" / block_id).iterdir():

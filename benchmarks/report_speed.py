@@ -20,9 +20,10 @@ import msgspec
 import numpy as np
 
 from specbench.analysis.summary import SUMMARY_VERSION, summarise
+from specbench.model.block_facts import BlockFacts
 from specbench.model.load import Accuracy, DriveReport, RequestRecord
 from specbench.model.matrix import Cell
-from specbench.model.plan import Trial
+from specbench.model.plan import LaunchSpec, Trial
 from specbench.recording import Manifest, SealedTrial
 
 ALGORITHMS = ("ar", "dflash", "ddtree")
@@ -80,11 +81,27 @@ def write_recording(root: Path, trials: int, requests: int) -> None:
         write_trial(root, trial, requests, rng)
         journal.append({"kind": "trial_sealed", "trial_id": trial.trial_id})
         (root / "blocks" / block).mkdir(exist_ok=True)
-        facts = {"block_id": block, "host": "local", "spec": {"speculative": algorithm != "ar"},
-                 "server_info": {"disable_cuda_graph": False}, "load_s": 12.0,
-                 "phase_times": {"weights": 9.0, "graphs": 3.0}}  # fmt: skip
-        (root / "blocks" / block / "facts.json").write_text(json.dumps(facts))
+        facts = _facts(block, algorithm)
+        (root / "blocks" / block / "facts.json").write_bytes(msgspec.json.encode(facts))
     (root / "journal.jsonl").write_text("".join(json.dumps(e) + "\n" for e in journal))
+
+
+def _facts(block: str, algorithm: str) -> BlockFacts:
+    spec = LaunchSpec(
+        fingerprint=algorithm,
+        algorithm=algorithm,
+        speculative=algorithm != "ar",
+        model_path="m",
+        served_name="m",
+    )
+    return BlockFacts(
+        block_id=block,
+        host="local",
+        spec=spec,
+        server_info={"disable_cuda_graph": False},
+        load_s=12.0,
+        phase_times={"weights": 9.0, "graphs": 3.0},
+    )
 
 
 def write_trial(root: Path, trial: Trial, requests: int, rng: np.random.Generator) -> None:

@@ -16,24 +16,24 @@ import numpy as np
 import pandas as pd
 
 from specbench.analysis.compare import compare
+from specbench.model.block_facts import BlockFacts
 from specbench.model.columns import TRIAL_COLUMNS
+from specbench.model.plan import LaunchSpec
 
 ARMS = {"ar": (1.0, 10.0), "ddtree": (3.5, 14.0)}
 CONCURRENCY = (1, 4, 16, 64, 128)
 LAUNCHES, TRIALS, PROMPTS = 4, 2, 2000
 
 
-def tables(rows: int) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, dict[str, object]]]:
+def tables(rows: int) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, BlockFacts]]:
     random = np.random.default_rng(0)
     per_trial = rows // (len(ARMS) * len(CONCURRENCY) * LAUNCHES * TRIALS)
-    trials, parts, blocks = [], [], {}
+    trials, parts = [], []
+    blocks: dict[str, BlockFacts] = {}
     for algorithm, (accept, step_ms) in ARMS.items():
         for launch in range(LAUNCHES):
             block = f"{algorithm}.{launch}"
-            blocks[block] = {
-                "spec": {"speculative": algorithm != "ar"},
-                "server_info": {"tp_size": 1},
-            }
+            blocks[block] = BlockFacts(spec=_spec(algorithm), server_info={"tp_size": 1})
             for concurrency in CONCURRENCY:
                 for replicate in range(TRIALS):
                     trial = f"{block}.{concurrency}.{replicate}"
@@ -48,6 +48,16 @@ def tables(rows: int) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, dict[str, o
                     )
     table = pd.DataFrame(trials)[["algorithm", "concurrency", *TRIAL_COLUMNS]]
     return table, pd.concat(parts, ignore_index=True), blocks
+
+
+def _spec(algorithm: str) -> LaunchSpec:
+    return LaunchSpec(
+        fingerprint=algorithm,
+        algorithm=algorithm,
+        speculative=algorithm != "ar",
+        model_path="m",
+        served_name="m",
+    )
 
 
 def one_trial(

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,6 +11,8 @@ from benchmarks.laws.queue import Engine
 from benchmarks.laws.replies import Prompts, Workload, draw_prompts, truth_of_such, truth_of_these
 from benchmarks.laws.restarts import Order, Restarts, launches, positions, trials
 from benchmarks.laws.rows import Faults, Group, request_rows, trial_rows
+from specbench.model.block_facts import BlockFacts
+from specbench.model.plan import LaunchSpec
 
 Array = NDArray[np.float64]
 
@@ -72,7 +73,7 @@ class Simulated:
 
     trials: pd.DataFrame
     requests: pd.DataFrame
-    blocks: dict[str, dict[str, Any]]
+    blocks: dict[str, BlockFacts]
     these: dict[Key, float]
     such: dict[Key, float]
     gains: dict[Key, float]
@@ -168,18 +169,21 @@ def _paces(design: Design, law: Law, random: np.random.Generator) -> Array:
     return by_cell[..., None] + trials(law.restarts, random, (*loads, design.trials))
 
 
-def _block(block: str) -> dict[str, Any]:
+def _block(block: str) -> BlockFacts:
     algorithm = block.split(".", maxsplit=1)[0]
-    return {
-        "block_id": block,
-        "spec": {
-            "speculative": True,
-            "flags": [["speculative-algorithm", algorithm.upper()]],
-            "env": [],
-            "model_path": "/models/m",
-        },
-        "version": "0.5.23",
-        "server_info": {"tp_size": 1, "pp_size": 1, "dp_size": 1, "max_running_requests": 512,
-                        "speculative_algorithm": algorithm.upper()},
-        "client": {"host": "laptop", "drive_from": "here"},
-    }  # fmt: skip
+    spec = LaunchSpec(
+        fingerprint=algorithm,
+        algorithm=algorithm,
+        speculative=True,
+        model_path="/models/m",
+        served_name="m",
+        flags=(("speculative-algorithm", algorithm.upper()),),
+    )
+    return BlockFacts(
+        block_id=block,
+        spec=spec,
+        version="0.5.23",
+        server_info={"tp_size": 1, "pp_size": 1, "dp_size": 1, "max_running_requests": 512,
+                     "speculative_algorithm": algorithm.upper()},
+        client={"host": "laptop", "drive_from": "here"},
+    )  # fmt: skip

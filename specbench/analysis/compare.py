@@ -29,9 +29,10 @@ from specbench.analysis.metrics import Metric, metric
 from specbench.analysis.pairing import places
 from specbench.analysis.pareto import choices
 from specbench.analysis.totals import Totals
+from specbench.model.block_facts import BlockFacts
 from specbench.stats.launches import LaunchFloor
 
-Blocks = Mapping[str, Mapping[str, Any]]
+Blocks = Mapping[str, BlockFacts]
 
 
 def compare(
@@ -111,8 +112,8 @@ def _plain(trials: pd.DataFrame, blocks: Blocks, matching: Matching) -> list[str
 
 def _is_plain(table: pd.DataFrame, blocks: Blocks) -> bool:
     """Whether the arm decodes one token a step; the launch says so, else accept_len does."""
-    specs = [(blocks.get(str(name)) or {}).get("spec") or {} for name in table["block_id"]]
-    said = [spec["speculative"] for spec in specs if "speculative" in spec]
+    launches = [blocks.get(str(name)) for name in table["block_id"]]
+    said = [one.spec.speculative for one in launches if one and one.spec]
     if said:
         return not any(said)
     return "accept_len" in table.columns and bool((table["accept_len"] == 1.0).all())

@@ -13,6 +13,7 @@ from specbench.analysis.arms import MatchedCell
 from specbench.backends.backend import RecordedValues
 from specbench.backends.products import backend_for
 from specbench.errors import ConfoundError
+from specbench.model.block_facts import BlockFacts
 
 Kind = Literal["declared", "coupled", "allowed", "unrecorded", "confound"]
 
@@ -47,35 +48,31 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     kind: Kind
 
 
-def block_facts(block: Mapping[str, Any]) -> dict[str, str]:
+def block_facts(block: BlockFacts) -> dict[str, str]:
     """Flatten what a block recorded of its launch into columns with canonical text values."""
-    spec = block.get("spec") or {}
-    facts: dict[str, Any] = {
-        "version": block.get("version"),
-        "code_hash": block.get("code_hash"),
-        "spec.model_path": spec.get("model_path"),
-        "spec.command": spec.get("command"),
-        "spec.engine": spec.get("engine") or None,
-        "spec.files": spec.get("files"),
-    }
-    facts |= {f"flag.{name}": value for name, value in spec.get("flags") or ()}
-    facts |= {f"env.{name}": value for name, value in spec.get("env") or ()}
-    for prefix, key in (
-        ("env", "environment"),
-        ("server", "server_info"),
-        ("model", "model_info"),
-        ("host", "host_facts"),
-        ("client", "client"),
-        ("file", "file_hashes"),
+    facts: dict[str, Any] = {"version": block.version, "code_hash": block.code_hash}
+    if spec := block.spec:
+        facts["spec.model_path"] = spec.model_path
+        facts["spec.command"] = spec.command
+        facts["spec.engine"] = spec.engine or None
+        facts["spec.files"] = spec.files
+        facts |= {f"flag.{name}": value for name, value in spec.flags}
+        facts |= {f"env.{name}": value for name, value in spec.env}
+    for prefix, said in (
+        ("env", block.environment),
+        ("server", block.server_info),
+        ("model", block.model_info),
+        ("host", block.host_facts),
+        ("client", block.client),
     ):
-        facts |= _flat(prefix, block.get(key))
+        facts |= _flat(prefix, said)
     state = _values_of(block).state
     facts = {n: value for n, value in facts.items() if not _repeats(n, value, facts, state)}
     return {name: _text(value) for name, value in facts.items() if value is not None}
 
 
-def _values_of(block: Mapping[str, Any]) -> RecordedValues:
-    return backend_for(str((block.get("spec") or {}).get("engine") or "")).recorded
+def _values_of(block: BlockFacts) -> RecordedValues:
+    return backend_for(block.spec.engine if block.spec else "").recorded
 
 
 def _repeats(name: str, value: Any, facts: Mapping[str, Any], state: str) -> bool:
@@ -108,7 +105,7 @@ def _text(value: Any) -> str:
 
 def differences(
     trials: pd.DataFrame,
-    blocks: Mapping[str, Mapping[str, Any]],
+    blocks: Mapping[str, BlockFacts],
     cell: MatchedCell,
     *,
     declared: Iterable[str] = (),
@@ -206,7 +203,7 @@ def _patterns(
 
 
 def _values(
-    trials: pd.DataFrame, blocks: Mapping[str, Mapping[str, Any]], rows: Sequence[int]
+    trials: pd.DataFrame, blocks: Mapping[str, BlockFacts], rows: Sequence[int]
 ) -> tuple[RecordedValues, ...]:
     """Gather what is known of the values of the products that were measured."""
     own = {b: _values_of(blocks[b]) for b in _block_ids(trials, rows) if b in blocks}
@@ -218,11 +215,11 @@ def _argument(name: str) -> str:
 
 
 def _forced(
-    trials: pd.DataFrame, blocks: Mapping[str, Mapping[str, Any]], rows: Sequence[int]
+    trials: pd.DataFrame, blocks: Mapping[str, BlockFacts], rows: Sequence[int]
 ) -> frozenset[str]:
     """Arguments that the algorithms' definitions say the server resolves by itself."""
-    specs = [blocks[b].get("spec") or {} for b in _block_ids(trials, rows) if b in blocks]
-    return frozenset(str(name) for spec in specs for name in spec.get("forces") or ())
+    specs = [blocks[b].spec for b in _block_ids(trials, rows) if b in blocks]
+    return frozenset(name for spec in specs if spec for name in spec.forces)
 
 
 def _asked_differently(sides: Sequence[dict[str, frozenset[str]]]) -> frozenset[str]:
@@ -268,7 +265,7 @@ def _level_texts(cell: MatchedCell) -> dict[str, tuple[str, str]]:
 
 
 def _block_sides(
-    trials: pd.DataFrame, blocks: Mapping[str, Mapping[str, Any]], rows: Sequence[int]
+    trials: pd.DataFrame, blocks: Mapping[str, BlockFacts], rows: Sequence[int]
 ) -> dict[str, frozenset[str]]:
     names = _block_ids(trials, rows)
     facts = [block_facts(blocks[name]) for name in names if name in blocks]

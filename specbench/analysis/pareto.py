@@ -14,6 +14,7 @@ from specbench.analysis.metrics import METRICS
 from specbench.analysis.pairing import side_of
 from specbench.analysis.totals import Totals
 from specbench.backends.recorded import recorded_facts
+from specbench.model.block_facts import BlockFacts
 from specbench.model.matrix import LOAD_FACTORS, REQUEST_FACTORS
 from specbench.stats.effect import Effect, Outlying, Variance, effect_of
 from specbench.stats.launches import CLOCKS, LaunchPrior, Pairs, noise_of
@@ -79,7 +80,7 @@ class _Speed(msgspec.Struct, frozen=True, kw_only=True):
 
 def choices(
     trials: pd.DataFrame,
-    blocks: Mapping[str, Mapping[str, Any]],
+    blocks: Mapping[str, BlockFacts],
     totals: Totals,
     *,
     prior: LaunchPrior = CLOCKS,
@@ -102,7 +103,7 @@ def choices(
     return _with_front(everything)
 
 
-def gpus_of(block: Mapping[str, Any]) -> int | None:
+def gpus_of(block: BlockFacts) -> int | None:
     """Count the GPUs of one server from its resolved parallel sizes; None if it did not say.
 
     With attention data parallelism the replicas share the tensor-parallel GPUs.
@@ -111,7 +112,7 @@ def gpus_of(block: Mapping[str, Any]) -> int | None:
 
 
 def _at_load(
-    trials: pd.DataFrame, blocks: Mapping[str, Mapping[str, Any]], totals: Totals, load: Levels,
+    trials: pd.DataFrame, blocks: Mapping[str, BlockFacts], totals: Totals, load: Levels,
     variants: Mapping[tuple[Any, ...], Sequence[int]], prior: LaunchPrior,
 ) -> list[Choice]:  # fmt: skip
     tables = {own: trials.iloc[list(rows)] for own, rows in variants.items()}
@@ -127,7 +128,7 @@ def _at_load(
     for own, table in tables.items():
         effect = speeds[own].effect(prior)
         low, high = effect.ratio_interval()
-        gpus = gpus_of(blocks.get(str(table["block_id"].iloc[0]), {}))
+        gpus = gpus_of(blocks.get(str(table["block_id"].iloc[0]), BlockFacts()))
         found.append(
             Choice(
                 configuration=dict(own),

@@ -102,7 +102,8 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a product where its losslessness is judged; each text ends up in a verdict.
 
     Gaps are documented relaxations under speculation: of min_p, of the order of top_k and top_p, of
-    logit_bias. `streams_show_rounds`: its counters are off by default, its chunks show the rounds.
+    logit_bias. `greedy_gap` says where it verifies greedily above temperature 0.
+    `streams_show_rounds`: its counters are off by default, its chunks show the rounds.
     `fragile_top_k`: a top_k in a verify step may end the server, so what has none comes first.
     `withholds_split_characters`: tokens that end inside a character are counted, but not given.
     `scores_afresh`: scoring never reads the prefix cache. `one_answer`: a request
@@ -114,6 +115,7 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True):
     composition_gap: str = ""
     bias_gap: str = ""
     penalty_gap: str = ""
+    greedy_gap: str = ""
     streams_show_rounds: bool = False
     fragile_top_k: bool = False
     scores_afresh: bool = False

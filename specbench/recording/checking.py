@@ -3,11 +3,12 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from specbench.errors import RecordingError
+from specbench.model.block_facts import BlockFacts
 from specbench.model.columns import BY_NAME
 from specbench.model.json_text import NOT_JSON, why_not
 from specbench.model.verdict import RecordedVerdict
@@ -21,6 +22,7 @@ from specbench.recording.upgrade import upgraded
 LEFT_OUT = "that trial is left out"
 NO_LINE = "what a damaged line says is not relied on; sealed trials keep their own hashes"
 _ODD = (ValueError, RecursionError, msgspec.DecodeError)
+Document = TypeVar("Document")
 _decode_trial = msgspec.json.Decoder(SealedTrial).decode
 
 
@@ -172,14 +174,15 @@ def _check_requests(file: Path, sha256: str) -> None:
 
 def block_facts(
     paths: RecordingPaths, listed: Listed
-) -> tuple[dict[str, dict[str, Any]], list[Damage]]:
+) -> tuple[dict[str, BlockFacts], list[Damage]]:
     """Read what each launched server said of itself, by block_id."""
     left = "what that server said of itself is left out, and cannot be compared"
-    facts: dict[str, dict[str, Any]] = {}
+    facts: dict[str, BlockFacts] = {}
     damage = []
     for path in _paths(paths, listed, "blocks", "facts.json"):
         try:
-            said = _json(read_bytes(paths.root / path, listed.files.get(path, "")))
+            document = _json(read_bytes(paths.root / path, listed.files.get(path, "")))
+            said = _as(BlockFacts, document)
         except Unusable as problem:
             damage.append(Damage(file=path, what=str(problem), left=left))
         else:
@@ -196,16 +199,16 @@ def recorded_verdicts(
     for path in _paths(paths, listed, "verdicts", ""):
         try:
             document = _json(read_bytes(paths.root / path, listed.files.get(path, "")))
-            verdicts.append(_verdict(document))
+            verdicts.append(_as(RecordedVerdict, upgraded(document)))
         except Unusable as problem:
             left = "that verdict is left out"
             damage.append(Damage(file=path, what=str(problem), left=left))
     return verdicts, damage
 
 
-def _verdict(document: dict[str, Any]) -> RecordedVerdict:
+def _as(kind: type[Document], document: dict[str, Any]) -> Document:
     try:
-        return msgspec.convert(upgraded(document), RecordedVerdict)
+        return msgspec.convert(document, kind)
     except _ODD as error:
         raise Unusable(f"is damaged ({why_not(error)})") from error
 

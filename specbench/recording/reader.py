@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import msgspec
 
 from specbench.errors import RecordingError
+from specbench.model.block_facts import BlockFacts
 from specbench.model.columns import names_from, shown_in
 from specbench.model.json_text import NOT_JSON, why_not
 from specbench.model.load import RequestRecord
@@ -98,7 +99,7 @@ class Recording:
         return checking.recorded_verdicts(self.paths, self._listed)
 
     @cached_property
-    def _facts(self) -> tuple[dict[str, dict[str, Any]], list[Damage]]:
+    def _facts(self) -> tuple[dict[str, BlockFacts], list[Damage]]:
         return checking.block_facts(self.paths, self._listed)
 
     @property
@@ -117,7 +118,7 @@ class Recording:
         return self._verdicts[0]
 
     @property
-    def blocks(self) -> dict[str, dict[str, Any]]:
+    def blocks(self) -> dict[str, BlockFacts]:
         """What each launched server said of itself, by block_id."""
         return self._facts[0]
 

@@ -12,6 +12,7 @@ from typing import IO, Any, Self
 import msgspec
 
 from specbench.errors import RecordingError
+from specbench.model.block_facts import BlockFacts
 from specbench.model.secrets import NO_SECRETS, Secrets
 from specbench.model.verdict import RecordedVerdict
 from specbench.recording.checking import (
@@ -153,7 +154,7 @@ class Writer:
             raise unwritable(folder, error) from error
         return folder
 
-    def write_block_facts(self, block_id: str, facts: dict[str, Any]) -> None:
+    def write_block_facts(self, block_id: str, facts: BlockFacts) -> None:
         """Keep what the server of a block said of itself."""
         self._keep(f"blocks/{block_id}/facts.json", facts)
 

@@ -149,7 +149,7 @@ def _has_content(name: str, evidence: Evidence) -> bool:
         case "acceptance_by_position" | "acceptance_histogram":
             return bool(evidence.histograms)
         case "load_phases":
-            return any(facts.get("phase_times") for facts in evidence.blocks.values())
+            return any(facts.phase_times for facts in evidence.blocks.values())
         case "latency":
             return not evidence.requests.empty
         case _:

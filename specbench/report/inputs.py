@@ -14,6 +14,7 @@ import yaml
 
 from specbench.analysis.arms import with_plain_texts
 from specbench.errors import RecordingError
+from specbench.model.block_facts import BlockFacts
 from specbench.model.json_text import NOT_JSON, why_not
 from specbench.model.load import RequestRecord
 from specbench.model.verdict import RecordedVerdict
@@ -60,7 +61,7 @@ class Evidence:
     trials: pd.DataFrame
     requests: pd.DataFrame
     histograms: dict[str, list[int]] = field(default_factory=dict)
-    blocks: dict[str, dict[str, Any]] = field(default_factory=dict)
+    blocks: dict[str, BlockFacts] = field(default_factory=dict)
     verdicts: list[RecordedVerdict] = field(default_factory=list)
     journal: list[Entry] = field(default_factory=list)
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)

@@ -55,6 +55,7 @@ def conclude(conclusion: Conclusion, seconds: float) -> VerdictDocument:
     rates = ErrorRates()
     share, bar = rates.share(evidences), rates.bar(evidences)
     integrity = session.integrity()
+    odd = frozenset(one.name for one in integrity)
     judged = [judge(evidence, share, bar, rates) for evidence in evidences]
     claims = contradicted(without_excuses(judged), integrity, session.client.spent.generated)
     essential = [*conclusion.essential, *_missing(evidences)]
@@ -75,7 +76,7 @@ def conclude(conclusion: Conclusion, seconds: float) -> VerdictDocument:
         needed=_needed(verdict, evidences, claims, session, seconds),
         suspects=[
             *_upstream(session.server, claims),
-            *suspects(evidences, judged, frozenset(one.name for one in integrity)),
+            *suspects(evidences, judged, odd, greedy_gap=session.server.quirks.greedy_gap),
         ],
         reason=reason,
         evidence=session.server.level,

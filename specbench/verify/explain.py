@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from specbench.backends.recorded import shown_in_a_line
 from specbench.model.verdict import Claim, VerdictDocument, Witness
 from specbench.verify.levels import LEVELS, Level
 
@@ -85,8 +86,7 @@ def _tokens(stats: Mapping[str, Any]) -> str:
 
 
 def _server_line(document: VerdictDocument) -> str:
-    shown = ("version", "model_path", "model", "speculative_algorithm", "device", "dtype")
-    facts = [f"{k} {document.server[k]}" for k in shown if document.server.get(k)]
+    facts = shown_in_a_line(document.server)
     mean = document.stats.get("accept_len")
     if mean is not None:
         facts.append(f"accept_len {mean}")

@@ -3,11 +3,12 @@
 import time
 from collections.abc import Generator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from specbench.errors import LoadFailed
+from specbench.model.block_facts import BlockFacts
 from specbench.model.event import (
     BlockFailed,
     BlockLoading,
@@ -145,19 +146,19 @@ def _note_stop(bench: Bench, block: Block, seconds: float) -> None:
     bench.writer.note(BlockEnded(block_id=block.block_id, seconds=seconds, bound_s=bound_s))
 
 
-def _facts(block: Block, service: "Service", load_s: float) -> dict[str, Any]:
+def _facts(block: Block, service: "Service", load_s: float) -> BlockFacts:
     """Gather what the confound guard compares: everything known about this launch."""
-    facts: dict[str, Any] = msgspec.to_builtins(service.facts)
-    return facts | {
-        "block_id": block.block_id,
-        "host": block.host,
-        "launch": block.launch,
-        "spec": msgspec.to_builtins(block.spec),
-        "load_s": load_s,
-        "phase_times": dict(service.phase_times),
-        "environment": dict(block.spec.env),
-        "client": client_facts(),
-    }
+    known = msgspec.structs.asdict(msgspec.structs.replace(service.facts, load_s=load_s))
+    return BlockFacts(
+        **known,
+        block_id=block.block_id,
+        host=block.host,
+        launch=block.launch,
+        spec=block.spec,
+        phase_times=dict(service.phase_times),
+        environment=dict(block.spec.env),
+        client=client_facts(),
+    )
 
 
 def _give_up(

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from specbench.errors import RecordingError
+from specbench.model.block_facts import BlockFacts
 from specbench.model.plan import History, PastLaunch, PastTrial
 from specbench.planning.expected import load_of
 from specbench.recording import Recording, find_recordings
@@ -32,19 +32,17 @@ class Past:
         """Give the seconds of each load phase, as last seen on this host with this model."""
         for recording in reversed(self._recordings):
             for facts in recording.blocks.values():
-                if facts.get("host") == host and _model(facts) == model:
-                    phases: dict[str, float] | None = facts.get("phase_times")
-                    if phases:
-                        return phases
+                if facts.host == host and _model(facts) == model and facts.phase_times:
+                    return facts.phase_times
         return None
 
     def version(self, hosts: tuple[str, ...]) -> str | None:
         """Give the server version that all `hosts` had when last seen; None when they differ."""
         seen = {
-            facts["host"]: facts.get("version")
+            facts.host: facts.version
             for recording in self._recordings
             for facts in recording.blocks.values()
-            if facts.get("host") in hosts
+            if facts.host in hosts
         }
         versions = set(seen.values())
         return versions.pop() if len(versions) == 1 and set(seen) == set(hosts) else None
@@ -61,20 +59,20 @@ def _readable(roots: list[Path]) -> list[Recording]:
     return recordings
 
 
-def _model(facts: Mapping[str, Any]) -> str:
-    return str(facts.get("spec", {}).get("model_path", ""))
+def _model(facts: BlockFacts) -> str:
+    return facts.spec.model_path if facts.spec else ""
 
 
 def _launches(recording: Recording) -> list[PastLaunch]:
     return [
         PastLaunch(
-            host=facts["host"],
+            host=facts.host,
             model=_model(facts),
-            algorithm=facts["spec"]["algorithm"],
-            load_s=facts["load_s"],
+            algorithm=facts.spec.algorithm,
+            load_s=facts.load_s,
         )
         for facts in recording.blocks.values()
-        if facts.get("load_s") is not None and "spec" in facts
+        if facts.load_s is not None and facts.spec
     ]
 
 

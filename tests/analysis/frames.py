@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from specbench.model.block_facts import BlockFacts
 from specbench.model.columns import TRIAL_COLUMNS
 from specbench.recording.tables import with_types
+from tests.recording.blocks import facts_of
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ SERVER = {"tp_size": 1, "pp_size": 1, "dp_size": 1, "max_running_requests": 64, 
 
 def recording(
     *sides: Side, seed: int = 0
-) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, dict[str, Any]]]:
+) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, BlockFacts]]:
     """Measure all sides: the tables of trials and requests, and the facts of each launch."""
     random = np.random.default_rng(seed)
     texts = np.random.default_rng(99)
@@ -49,7 +51,7 @@ def recording(
     )
     trials: list[dict[str, Any]] = []
     requests: list[dict[str, Any]] = []
-    blocks: dict[str, dict[str, Any]] = {}
+    blocks: dict[str, BlockFacts] = {}
     for number, side in enumerate(sides):
         for launch in range(side.launches):
             block = f"b{number}.{launch}"
@@ -70,10 +72,10 @@ def recording(
     return table, pd.DataFrame(requests), blocks
 
 
-def _block(side: Side, block: str, seed: int) -> dict[str, Any]:
+def _block(side: Side, block: str, seed: int) -> BlockFacts:
     speculative = side.algorithm != "ar"
     flags = [["speculative-algorithm", side.algorithm.upper()]] if speculative else []
-    return {
+    said = {
         "block_id": block,
         "spec": {"speculative": speculative, "flags": flags, "env": [list(e) for e in side.env],
                  "model_path": "/models/m"},
@@ -82,6 +84,7 @@ def _block(side: Side, block: str, seed: int) -> dict[str, Any]:
         | {"speculative_algorithm": side.algorithm.upper() if speculative else None},
         "client": {"host": "laptop", "drive_from": "here"},
     } | side.facts  # fmt: skip
+    return facts_of(**said)
 
 
 def _requests(

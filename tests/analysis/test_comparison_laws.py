@@ -12,12 +12,13 @@ from specbench.analysis.compare import compare
 from specbench.analysis.comparison import CellComparison, Comparison, Estimate
 from specbench.analysis.gate import condition
 from specbench.analysis.regression import regressed
+from specbench.model.block_facts import BlockFacts
 from tests.analysis.frames import Side, recording
 
 seeds = st.integers(0, 1000)
 gains = st.sampled_from([0.9, 1.0, 1.02, 1.05, 1.3])
 few = settings(max_examples=12, deadline=None)
-Tables = tuple[pd.DataFrame, pd.DataFrame, dict[str, dict[str, object]]]
+Tables = tuple[pd.DataFrame, pd.DataFrame, dict[str, BlockFacts]]
 
 
 def equal_arms(seed: int, gain: float = 1.0, launches: int = 3, **changes: object) -> Tables:

@@ -5,7 +5,9 @@ import pytest
 from specbench.analysis.compare import compare
 from specbench.analysis.confounds import block_facts
 from specbench.errors import ConfoundError
+from specbench.model.block_facts import BlockFacts
 from tests.analysis.frames import Side, recording
+from tests.recording.blocks import facts_of
 
 
 def chain(**changes: Any) -> Side:
@@ -189,7 +191,9 @@ def test_hosts_are_held_equal() -> None:
 def test_a_scheduler_state_is_a_fact_only_where_it_says_more_than_the_argument() -> None:
     state = {"tp_size": 8, "threshold": 0.9, "capacity": 7}
 
-    facts = block_facts({"server_info": {"tp_size": 8, "threshold": 1, "internal_states": [state]}})
+    facts = block_facts(
+        BlockFacts(server_info={"tp_size": 8, "threshold": 1, "internal_states": [state]})
+    )
 
     assert facts == {
         "server.tp_size": "8",
@@ -201,10 +205,17 @@ def test_a_scheduler_state_is_a_fact_only_where_it_says_more_than_the_argument()
 
 def test_facts_are_flattened_with_canonical_values() -> None:
     facts = block_facts(
-        {
-            "server_info": {"a": {"b": [1, 2]}, "ranks": [{"n": 2.0}]},
-            "spec": {"flags": [["x", True]]},
-        }
+        facts_of(
+            server_info={"a": {"b": [1, 2]}, "ranks": [{"n": 2.0}]},
+            spec={"flags": [["x", True]]},
+        )
     )
 
-    assert facts == {"server.a.b": "[1, 2]", "server.ranks.0.n": "2", "flag.x": "true"}
+    assert facts == {
+        "server.a.b": "[1, 2]",
+        "server.ranks.0.n": "2",
+        "flag.x": "true",
+        "spec.model_path": "/models/m",
+        "spec.command": "[]",
+        "spec.files": "[]",
+    }

@@ -1,9 +1,10 @@
 import pandas as pd
 
 from specbench.analysis.compare import compare
+from specbench.model.block_facts import BlockFacts
 from tests.analysis.frames import Side, recording
 
-Tables = tuple[pd.DataFrame, pd.DataFrame, dict[str, dict[str, object]]]
+Tables = tuple[pd.DataFrame, pd.DataFrame, dict[str, BlockFacts]]
 
 
 def asked(temperature: float = 0.0) -> Tables:

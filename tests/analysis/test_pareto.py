@@ -1,5 +1,6 @@
 from specbench.analysis.pareto import choices, gpus_of
 from specbench.analysis.totals import Totals
+from specbench.model.block_facts import BlockFacts
 from tests.analysis.frames import Side, recording
 
 
@@ -58,10 +59,10 @@ def test_a_row_in_doubt_is_shown_and_not_ranked() -> None:
 def test_gpus_multiply_but_attention_data_parallelism_shares_them() -> None:
     sizes = {"tp_size": 8, "pp_size": 2, "dp_size": 4}
 
-    assert gpus_of({"server_info": sizes}) == 64
-    assert gpus_of({"server_info": sizes | {"enable_dp_attention": True}}) == 16
-    assert gpus_of({"server_info": {"tp_size": 8}}) is None
-    assert gpus_of({}) is None
+    assert gpus_of(BlockFacts(server_info=sizes)) == 64
+    assert gpus_of(BlockFacts(server_info=sizes | {"enable_dp_attention": True})) == 16
+    assert gpus_of(BlockFacts(server_info={"tp_size": 8})) is None
+    assert gpus_of(BlockFacts()) is None
 
 
 def test_unknown_gpus_and_power_stay_unknown() -> None:

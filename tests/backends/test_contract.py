@@ -2,8 +2,8 @@
 
 import inspect
 import sys
-from collections.abc import Iterator
-from typing import get_args
+from collections.abc import Iterator, Mapping
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -242,3 +242,33 @@ def test_steps_without_a_draft_are_steps_too(
 
     assert record.spec_verify_ct == steps
     assert sum(record.spec_histogram) == steps
+
+
+class Says(Mapping[str, Any]):
+    """An answer in which every name that anybody asks for has the same value."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def __getitem__(self, name: str) -> object:
+        return self.value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 1
+
+
+@pytest.mark.parametrize("value", [None, True, 7, 2.5, "", "text", [], [7], ["x"], [{"x": 1}], {}])
+@pytest.mark.parametrize("deep", [0, 1, 2])
+def test_typed_facts_of_any_answer_are_of_their_types_and_can_be_read_again(
+    backend: Backend, value: object, deep: int
+) -> None:
+    said = Says(value)
+    for _ in range(deep):
+        said = Says(said)
+
+    facts = msgspec.structs.replace(backend.facts(said, said), shown={})
+
+    assert msgspec.convert(msgspec.to_builtins(facts), ServerFacts) == facts

@@ -24,9 +24,6 @@ RAW = re.compile(
 ALLOWED = {
     "cli/commands/export.py": "the names of file formats, as a user gives them",
     "workflows/exported.py": "the names of file formats, as a user gives them",
-    "verify/explain.py": "the names under which a verdict shows its server, as the server spells"
-    " them; where one is missing nothing is shown",
-    "verify/statistics/diagnosis.py": "a sentence for people that names an upstream gap",
 }
 
 

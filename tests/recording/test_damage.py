@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from specbench.errors import RecordingError
+from specbench.model.block_facts import BlockFacts
 from specbench.recording import Recording, Writer, find_recordings
 from specbench.recording.entries import BlockBegun, BlockLost
 from specbench.workflows.recording_open import clean, left_behind, open_recording
+from tests.recording.blocks import facts_of
 from tests.recording.records import manifest, measure, sealed, write_requests
 
 
@@ -20,7 +22,7 @@ def root(tmp_path: Path) -> Path:
     with Writer.create(tmp_path, manifest(), "0" * 8) as writer:
         for number in range(3):
             measure(writer, number)
-        writer.write_block_facts(_block(writer), {"host": "local"})
+        writer.write_block_facts(_block(writer), BlockFacts(host="local"))
         writer.note(BlockLost(block_id="b1", cause="out of memory"))
         writer.heartbeat({"running": False})
         return writer.paths.root
@@ -161,6 +163,53 @@ def test_facts_of_a_server_that_were_changed_are_left_out_and_named(root: Path) 
 
     assert recording.blocks == {}
     assert [one.file for one in recording.damage] == ["blocks/b0/facts.json"]
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        ("[]", "it is not a JSON object"),
+        ('{"spec": {"flags": 3}}', "`$.spec"),
+        ('{"server": "sglang"}', "`$.server`"),
+        ('{"load_s": "soon"}', "`$.load_s`"),
+        ('{"phase_times": [1]}', "`$.phase_times`"),
+        ('{"server_info": 7}', "`$.server_info`"),
+    ],
+)
+def test_odd_facts_of_a_server_whose_hash_nobody_kept_are_left_out_and_named(
+    tmp_path: Path, content: str, what: str
+) -> None:
+    with Writer.create(tmp_path, manifest(), "0" * 8) as writer:
+        (writer.open_block("b0") / "facts.json").write_text(content)
+
+    recording = Recording(writer.paths.root)
+
+    assert recording.blocks == {}
+    (damage,) = recording.damage
+    assert damage.file == "blocks/b0/facts.json"
+    assert "is damaged" in damage.what
+    assert what in damage.what
+
+
+def test_facts_of_a_server_are_read_as_the_struct_that_was_written(tmp_path: Path) -> None:
+    facts = facts_of(
+        host="local", load_s=2.5, spec={"flags": [["tp", 8]]}, server={"product": "x"},
+        server_info={"a": [{"b": None}]}, notices=["said"], phase_times={"weights": 1.0},
+    )  # fmt: skip
+    with Writer.create(tmp_path, manifest(), "0" * 8) as writer:
+        writer.open_block("b0")
+        writer.write_block_facts("b0", facts)
+
+    assert Recording(writer.paths.root).blocks == {"b0": facts}
+
+
+def test_facts_of_a_server_that_a_later_specbench_knows_do_not_hide_the_rest(
+    tmp_path: Path,
+) -> None:
+    with Writer.create(tmp_path, manifest(), "0" * 8) as writer:
+        (writer.open_block("b0") / "facts.json").write_text('{"host": "local", "later": 1}')
+
+    assert Recording(writer.paths.root).blocks == {"b0": BlockFacts(host="local")}
 
 
 def test_a_launch_begun_anew_leaves_no_file_amiss(root: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from specbench.errors import RecordingError
+from specbench.model.block_facts import BlockFacts
 from specbench.model.secrets import Secrets
 from specbench.recording import Recording, Writer, find_recordings
 from specbench.recording.entries import BlockBegun, RunBegun, TrialSealed
@@ -211,7 +212,7 @@ def test_files_of_a_recording_are_its_owners_alone_and_hold_no_secret(tmp_path: 
     with Writer.create(tmp_path, told, "0" * 8, secrets=hidden) as writer:
         writer.note(RunBegun(specbench="not-for-others"))
         writer.open_block("b")
-        writer.write_block_facts("b", {"key": "not-for-others"})
+        writer.write_block_facts("b", BlockFacts(code_hash="not-for-others"))
         root = writer.paths.root
 
     every = list(root.rglob("*"))

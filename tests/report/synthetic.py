@@ -16,6 +16,7 @@ from specbench.recording.sealed import Manifest
 from specbench.recording.tables import with_types
 from specbench.recording.upgrade import upgraded
 from specbench.report.inputs import Evidence
+from tests.recording.blocks import facts_of
 
 FACTORS = ("algorithm", "budget", "topk", "temperature", "concurrency")
 ACCEPT = {"ar": 1.0, "dflash": 3.1, "ddtree": 3.9}
@@ -243,24 +244,23 @@ def clean(rows: list[dict[str, Any]] | None = None, **changes: Any) -> Evidence:
     """Evidence of a run without a mistake: every check has something to look at."""
     trials = table(interleaved(grid()) if rows is None else rows)
     blocks = {
-        str(block): {
-            "block_id": str(block),
-            "host": "local",
-            "version": "0.5.23",
-            "load_s": 21.5,
-            "phase_times": {"weights": 14.0, "graphs": 5.0, "warmup": 2.5},
-            "server_info": {
+        str(block): facts_of(
+            block_id=str(block),
+            host="local",
+            version="0.5.23",
+            load_s=21.5,
+            phase_times={"weights": 14.0, "graphs": 5.0, "warmup": 2.5},
+            server_info={
                 "disable_cuda_graph": False,
                 "disable_overlap_schedule": False,
                 "speculative_accept_threshold_single": 1.0,
                 "speculative_accept_threshold_acc": 1.0,
                 "decode_log_interval": 40,
             },
-            "notices": [],
-            "code_hash": "c0ffee",
-            "lock": "held by bench",
-            "spec": {"flags": [["tp-size", 8], ["trust-remote-code", True]]},
-        }
+            code_hash="c0ffee",
+            lock="held by bench",
+            spec={"flags": [["tp-size", 8], ["trust-remote-code", True]]},
+        )
         for block in trials["block_id"].unique()
     }
     journal = [

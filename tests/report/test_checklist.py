@@ -14,6 +14,7 @@ from specbench.report.checklist.answer import Case
 from specbench.report.findings import compose
 from specbench.report.inputs import Evidence
 from specbench.report.speedups import speed_ups
+from tests.recording.blocks import changed
 from tests.report.synthetic import CLAIMS, SAMPLING, clean, grid, interleaved, verdict
 
 Rows = list[dict[str, Any]]
@@ -46,17 +47,10 @@ def _blocks(change: dict[str, Any], arm: str = "ddtree") -> Evidence:
     return clean(
         _rows(),
         blocks={
-            name: facts | _merged(facts, change) if name.startswith(arm) else facts
+            name: changed(facts, **change) if name.startswith(arm) else facts
             for name, facts in blocks.items()
         },
     )
-
-
-def _merged(facts: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
-    return {
-        key: facts[key] | value if isinstance(value, dict) else value
-        for key, value in change.items()
-    }
 
 
 def _journal(*entries: dict[str, Any]) -> Evidence:

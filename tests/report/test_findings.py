@@ -7,6 +7,7 @@ import pytest
 
 from specbench.report.findings import compose
 from specbench.report.statements import Statement
+from tests.recording.blocks import changed
 from tests.report.synthetic import CLAIMS, clean, grid, interleaved, trial, verdict
 
 
@@ -167,7 +168,7 @@ def test_what_was_never_measured_is_listed() -> None:
 
 def test_secrets_in_launch_flags_never_reach_a_report() -> None:
     evidence = clean()
-    facts = {**evidence.blocks["ar-l0"], "spec": {"flags": [["api-key", "hunter2"]]}}
+    facts = changed(evidence.blocks["ar-l0"], spec={"flags": [["api-key", "hunter2"]]})
 
     findings = compose(clean(blocks={"ar-l0": facts}))
 

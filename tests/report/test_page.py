@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from specbench.report.writing import ReportFiles, write_report
+from tests.recording.blocks import changed
 from tests.report.browser import Browser, chromium
 from tests.report.synthetic import clean, grid, interleaved, verdict
 
@@ -29,7 +30,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> ReportFiles:
     manifest = clean().manifest
     manifest.name = HOSTILE
     blocks = clean(rows).blocks
-    blocks["ar-l0"]["notices"] = [HOSTILE]
+    blocks["ar-l0"] = changed(blocks["ar-l0"], notices=[HOSTILE])
     evidence = clean(
         rows, journal=journal, manifest=manifest, blocks=blocks,
         verdicts=[verdict(HOSTILE, integrity=[{"name": HOSTILE, "finding": HOSTILE}])],

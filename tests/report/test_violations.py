@@ -13,6 +13,7 @@ from specbench.report.html import render as render_html
 from specbench.report.inputs import Evidence
 from specbench.report.plots import lossless
 from specbench.report.statements import Section, Statement
+from tests.recording.blocks import changed
 from tests.report.synthetic import CLAIMS, clean, grid, interleaved, trial, verdict
 
 GREEDY = CLAIMS[0] | {
@@ -208,7 +209,7 @@ def test_a_violated_claim_without_a_p_value_is_drawn_as_violated() -> None:
 def test_a_modelled_clock_is_said_first() -> None:
     evidence = _run()
     engine = {"server_info": {"specbench_engine": {"gpu": "b200", "faults": ["stale-root"]}}}
-    blocks = {name: facts | engine for name, facts in evidence.blocks.items()}
+    blocks = {name: changed(facts, **engine) for name, facts in evidence.blocks.items()}
 
     first = _section(_run(blocks=blocks), "headline").statements[0]
 

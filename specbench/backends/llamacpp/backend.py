@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from specbench.backends import typed
 from specbench.backends.arguments import arguments
 from specbench.backends.backend import (
     Ask,
@@ -141,18 +142,18 @@ class LlamaCpp:
     def facts(self, info: Mapping[str, Any], model: Mapping[str, Any]) -> ServerFacts:
         """Read its properties. It says neither whether nor how it speculates."""
         del model
-        models = info.get("models") or {}
+        models = typed.part(info, "models")
         path = info.get("model_path")
-        slots = info.get("total_slots")
+        slots = typed.number(info.get("total_slots"))
         build = info.get("build_info")
         return ServerFacts(
             product=self.name,
             version=str(build) if build else None,
             model=str(path) if path else None,
-            served_name=models.get("id"),
-            running_cap=slots if isinstance(slots, int) else None,
-            context=models.get("n_ctx"),
-            vocab=models.get("n_vocab"),
+            served_name=typed.text(models.get("id")),
+            running_cap=slots,
+            context=typed.number(models.get("n_ctx")),
+            vocab=typed.number(models.get("n_vocab")),
             shown={"version": build, "model": path},
         )
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from specbench.backends import typed
 from specbench.backends.backend import (
     Ask,
     HttpRequest,
@@ -104,7 +105,7 @@ class OpenAi:
     def facts(self, info: Mapping[str, Any], model: Mapping[str, Any]) -> ServerFacts:
         """Read the name of its model, if it says that."""
         del model
-        said = (info.get("models") or {}).get("id")
+        said = typed.part(info, "models").get("id")
         name = str(said) if said else None
         return ServerFacts(product=self.name, model=name, served_name=name, shown={"model": name})
 

@@ -65,6 +65,8 @@ class Sglang:
         "what top_k left when it verifies",
         penalty_gap="SGLang's penalties count the last token of a verify step at most, none of its "
         "accepted drafts (its source: a relaxed version of penalties)",
+        greedy_gap="SGLang does this on CPU and XPU (and wherever its sampling kernel is not "
+        "available): a known upstream gap, see the server's device",
     )
     recorded = VALUES
     variables: Mapping[str, str] = {}

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from specbench.backends import typed
 from specbench.backends.arguments import arguments
 from specbench.backends.backend import (
     Ask,
@@ -164,29 +165,29 @@ class Vllm:
     def facts(self, info: Mapping[str, Any], model: Mapping[str, Any]) -> ServerFacts:
         """Read its arguments where it tells them, else its model and metrics."""
         del model
-        config = _part(info, "vllm_config")
-        models, draft = _part(info, "models"), _part(config, "speculative_config")
-        parallel, cache = _part(config, "parallel_config"), _part(config, "cache_config")
+        config = typed.part(info, "vllm_config")
+        models, draft = typed.part(info, "models"), typed.part(config, "speculative_config")
+        parallel, cache = typed.part(config, "parallel_config"), typed.part(config, "cache_config")
         said = info.get("has_draft_counters")
-        depth = draft.get("num_speculative_tokens")
+        depth = typed.number(draft.get("num_speculative_tokens"))
         version = info.get("version")
         shown = {"version": version, "model": models.get("root") or models.get("id")}
         return ServerFacts(
             product=self.name,
             version=str(version) if version else None,
-            model=models.get("root"),
-            served_name=models.get("id"),
-            speculative=bool(draft) if config else said,
+            model=typed.text(models.get("root")),
+            served_name=typed.text(models.get("id")),
+            speculative=bool(draft) if config else typed.switch(said),
             algorithm=str(draft["method"]) if draft.get("method") else None,
-            draft_tokens=depth + 1 if isinstance(depth, int) else None,
-            draft_depth=depth if isinstance(depth, int) else None,
+            draft_tokens=None if depth is None else depth + 1,
+            draft_depth=depth,
             tree_width=1 if draft else None,
-            drafter=draft.get("model") if isinstance(draft.get("model"), str) else None,
-            running_cap=_part(config, "scheduler_config").get("max_num_seqs"),
-            sizes={k: parallel[v] for k, v in _SIZES.items() if isinstance(parallel.get(v), int)},
-            prefix_cache=cache.get("enable_prefix_caching"),
+            drafter=typed.text(draft.get("model")),
+            running_cap=typed.number(typed.part(config, "scheduler_config").get("max_num_seqs")),
+            sizes=typed.sizes(parallel, _SIZES),
+            prefix_cache=typed.switch(cache.get("enable_prefix_caching")),
             process_identity=str(info.get("startup_time") or ""),
-            context=models.get("max_model_len"),
+            context=typed.number(models.get("max_model_len")),
             shown={key: value for key, value in shown.items() if value is not None},
         )
 
@@ -213,7 +214,7 @@ class Vllm:
         if concurrency is not None and cap is not None and concurrency > cap:
             what = f"the server runs at most {cap} requests at once, {concurrency} will be sent"
             found.append(Finding(flag="server_capped_concurrency", explanation=what))
-        draft = _part(_part(info, "vllm_config"), "speculative_config")
+        draft = typed.part(typed.part(info, "vllm_config"), "speculative_config")
         if draft.get("rejection_sample_method") == "synthetic":
             what = "rejection_sample_method is synthetic: accept_len is an input"
             found.append(Finding(flag="simulated_acceptance", explanation=what))
@@ -270,11 +271,6 @@ class Vllm:
     def token_ids(self, body: bytes) -> tuple[int, ...]:
         """Read the ids of a text."""
         return answers.token_ids(body)
-
-
-def _part(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    part = document.get(name)
-    return part if isinstance(part, Mapping) else {}
 
 
 def _mismatch(explanation: str) -> Finding:

@@ -119,9 +119,7 @@ def same_machinery(case: Case) -> Answer:
     seen = any(values for _, values in machinery.values())
     differing = [name for name, (_, values) in machinery.items() if len(values) > 1]
     forced = {
-        str(name)
-        for facts in case.evidence.blocks.values()
-        for name in (facts.get("spec") or {}).get("forces") or ()
+        name for facts in case.evidence.blocks.values() if facts.spec for name in facts.spec.forces
     }
     if differing and all(any(machinery[it][0] in arg for arg in forced) for it in differing):
         return found(

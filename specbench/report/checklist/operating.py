@@ -38,7 +38,7 @@ def right_server(case: Case) -> Answer:
             f"another server than the one asked for answered: {wrong[0].cause}",
             [one.block_id for one in wrong],
         )
-    identified = [b for b, facts in case.evidence.blocks.items() if facts.get("server_info")]
+    identified = [b for b, facts in case.evidence.blocks.items() if facts.server_info]
     silent = unknown("no server told its resolved arguments")
     return by_flags(
         case.evidence,
@@ -99,7 +99,7 @@ def sealed(case: Case) -> Answer:
 
 def same_code(case: Case) -> Answer:
     """O6: patched file on one host and not on the other."""
-    hashes = {b: str(f["code_hash"]) for b, f in case.evidence.blocks.items() if f.get("code_hash")}
+    hashes = {b: f.code_hash for b, f in case.evidence.blocks.items() if f.code_hash}
     if not hashes:
         return unknown("the servers' code was not hashed")
     if len(set(hashes.values())) > 1:
@@ -169,7 +169,7 @@ def _processors_alone(evidence: Evidence) -> Answer:
 
 def host_locked(case: Case) -> Answer:
     """O10: two people benchmarked at once."""
-    locks = [facts.get("lock") for facts in case.evidence.blocks.values() if facts.get("lock")]
+    locks = [facts.lock for facts in case.evidence.blocks.values() if facts.lock]
     checked = excluded(
         f"a lock was held on the host during {count(len(locks), 'launch', 'launches')}"
     )

@@ -59,8 +59,8 @@ def _capital(text: str) -> str:
 def _notices(evidence: Evidence) -> Iterator[Statement]:
     heard: dict[str, list[str]] = {}
     for block_id, facts in evidence.blocks.items():
-        for notice in facts.get("notices") or ():
-            heard.setdefault(str(notice), []).append(block_id)
+        for notice in facts.notices:
+            heard.setdefault(notice, []).append(block_id)
     for notice, blocks in heard.items():
         yield Statement(
             kind="flag",

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from specbench.model.block_facts import BlockFacts
 from specbench.report.findings.violations import server_of
 from specbench.report.inputs import Evidence
 from specbench.report.statements import Section, Statement, Table
@@ -51,7 +52,8 @@ def _relaunched(evidence: Evidence) -> Iterator[Statement]:
         if not words or command in seen:
             continue
         seen.add(command)
-        url = str((evidence.blocks.get(block) or {}).get("url") or "URL")
+        facts = evidence.blocks.get(block)
+        url = (facts and facts.url) or "URL"
         yield Statement(
             kind="fact",
             text=f"{server}: the verdict and its witnesses show again on a running server only."
@@ -110,10 +112,10 @@ def _servers(evidence: Evidence) -> tuple[Table, ...]:
             rows=tuple(
                 (
                     block_id,
-                    facts.get("host"),
-                    facts.get("version"),
-                    _rounded(facts.get("load_s")),
-                    facts.get("code_hash"),
+                    facts.host or None,
+                    facts.version,
+                    _rounded(facts.load_s),
+                    facts.code_hash,
                     _command(facts),
                 )
                 for block_id, facts in evidence.blocks.items()
@@ -124,15 +126,15 @@ def _servers(evidence: Evidence) -> tuple[Table, ...]:
     )
 
 
-def _rounded(value: Any) -> str | None:
-    return f"{value:.1f}" if isinstance(value, int | float) else None
+def _rounded(value: float | None) -> str | None:
+    return None if value is None else f"{value:.1f}"
 
 
-def _command(facts: dict[str, Any]) -> str | None:
+def _command(facts: BlockFacts) -> str | None:
     """Join a launch's flags for reading; the values of flags that hold secrets are left out."""
-    flags = (facts.get("spec") or {}).get("flags") or ()
+    flags = facts.spec.flags if facts.spec else ()
     words = [
-        f"--{name}" if value is True else f"--{name} {_shown(str(name), value)}"
+        f"--{name}" if value is True else f"--{name} {_shown(name, value)}"
         for name, value in flags
         if value not in (None, False)
     ]

@@ -3,6 +3,7 @@
 from typing import Any
 
 from specbench.backends.recorded import recorded_facts, shown_algorithm, shown_facts
+from specbench.model.block_facts import BlockFacts
 from specbench.model.verdict import TREE_SUSPECTS, Claim, RecordedVerdict, Suspect
 from specbench.report.cells import plain
 from specbench.report.inputs import Evidence
@@ -101,7 +102,7 @@ def is_tree(document: RecordedVerdict) -> bool | None:
 def drafter_of(document: RecordedVerdict, evidence: Evidence) -> tuple[str, Any]:
     """Name the drafter: its algorithm family and the path of its weights."""
     name = str(shown_facts(document.server).algorithm or "").upper()
-    facts = evidence.blocks.get(document.block_id) or {}
+    facts = evidence.blocks.get(document.block_id) or BlockFacts()
     return DRAFTER.get(name, name), recorded_facts(facts).drafter
 
 

@@ -15,9 +15,7 @@ def load_phases(source: Source, axes: Axes | None = None) -> Axes:
     """Plot the time that each launch spent in each phase of loading, in seconds."""
     evidence = evidence_of(source)
     blocks = {
-        block: facts.get("phase_times") or {}
-        for block, facts in evidence.blocks.items()
-        if facts.get("phase_times")
+        block: facts.phase_times for block, facts in evidence.blocks.items() if facts.phase_times
     }
     given, axes = axes, axes or theme.new_axes(6.6, 1.2 + 0.26 * max(2, min(len(blocks), 30)))
     names = list(blocks)[:30]

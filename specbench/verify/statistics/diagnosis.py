@@ -70,13 +70,18 @@ _ROWS: tuple[tuple[tuple[bool | None, ...], SuspectCode, str], ...] = (
 
 
 def suspects(
-    evidences: Sequence[Evidence], claims: Sequence[Claim], odd: frozenset[str] = frozenset()
+    evidences: Sequence[Evidence],
+    claims: Sequence[Claim],
+    odd: frozenset[str] = frozenset(),
+    *,
+    greedy_gap: str = "",
 ) -> list[Suspect]:
     """Return a ranked list, the likeliest cause first; empty where nothing is violated.
 
     A cause explains everything after it: wrong state makes sampled output and every parameter look
     wrong as well, and wrong sampling makes filters look wrong. So the earliest failure leads, and
-    what it explains is left out. `odd` are the kinds of integrity findings.
+    what it explains is left out. `odd` are the kinds of integrity findings; `greedy_gap`
+    says where the server is known to verify greedily above temperature 0.
     """
     pairs = list(zip(evidences, claims, strict=True))
     violated = [(e, c) for e, c in pairs if c.verdict == "violated" and not c.known_gap]
@@ -86,7 +91,7 @@ def suspects(
         return found
     found += _unasked(failed)
     found += _shared(violated)
-    signs = _signatures(evidences, failed)
+    signs = _signatures(evidences, failed, greedy_gap)
     if failed & _STATE:
         only = [] if failed & {"G1", "GC", "K1"} else _other_stages(failed)
         return [*found, *only, *_patterns(failed), *(s for s in signs if s.code in _OF_STATE)]
@@ -153,17 +158,17 @@ def _patterns(failed: set[str]) -> list[Suspect]:
     return []
 
 
-def _signatures(evidences: Sequence[Evidence], failed: set[str]) -> list[Suspect]:
+def _signatures(evidences: Sequence[Evidence], failed: set[str], greedy_gap: str) -> list[Suspect]:
     """Effects that name their cause by size or by place within the round."""
     found = []
     greedy = [e for v in evidences if v.stage == "S1" and (e := v.effect("excess_greedy_pct"))]
     if greedy and greedy[0].low > 80 and "S1" in failed:
         text = (
             f"verification is greedy at temperature > 0: {greedy[0].value:.0f} % of the tokens are "
-            "the target's argmax. SGLang does this on CPU and XPU (and wherever its sampling "
-            "kernel is not available): a known upstream gap, see the server's device"
+            "the target's argmax"
         )
-        found.append(Suspect(code="greedy_sampling", text=text))
+        known = f". {greedy_gap}" if greedy_gap else ""
+        found.append(Suspect(code="greedy_sampling", text=text + known))
     for v in evidences:
         found.extend(_profile_signature(v, failed))
     return found[:3]

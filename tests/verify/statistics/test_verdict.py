@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from specbench.backends.products import BACKENDS
 from specbench.model.verdict import Claim, VerdictName, Witness
 from specbench.verify.statistics.diagnosis import suspects
 from specbench.verify.statistics.evidence import Effect, Evidence
@@ -175,6 +176,17 @@ def test_the_pattern_of_failed_stages_names_the_suspect(stages: tuple[str, ...],
 
 def test_nobody_is_suspected_when_nothing_failed() -> None:
     assert failing() == []
+
+
+def test_greedy_verification_is_put_down_to_a_gap_of_the_product_only_where_it_has_one() -> None:
+    greedy = replace(CLEAN, effects=(Effect("excess_greedy_pct", 99.0, 97.0, 101.0, 4.0),))
+    gap = BACKENDS["sglang"].quirks.greedy_gap
+
+    [known, *_] = suspects([greedy], [claim("violated")], greedy_gap=gap)
+    [unknown, *_] = suspects([greedy], [claim("violated")])
+
+    assert known.text == f"{unknown.text}. {gap}"
+    assert "SGLang" not in unknown.text
 
 
 def test_greedy_verification_and_round_profiles_name_their_cause() -> None:
