@@ -21,6 +21,7 @@ from specbench.launchers.systemd.drop_in import render_drop_in
 from specbench.launchers.systemd.systemctl import Unit, UnitState
 from specbench.model.host import Host
 from specbench.model.plan import LaunchSpec
+from specbench.model.service import END_UNKNOWN
 from specbench.recording.durable import write_private
 from specbench.remote.shell import FileMissing, Shell
 
@@ -248,7 +249,10 @@ class UnitProcess:
         same = all(state[key] == self._first[key] for key in ("InvocationID", "MainPID"))
         if same and state["ActiveState"] in {"active", "activating", "reloading"}:
             return None
-        return state.exit_status if state["InvocationID"] == self._first["InvocationID"] else -9
+        # systemd forgets the status of a unit that ended well and that nobody refers to, and
+        # that of this invocation where the unit was started again.
+        same = state["InvocationID"] == self._first["InvocationID"] and state["ExecMainCode"] != "0"
+        return state.exit_status if same else END_UNKNOWN
 
     def work(self) -> float | None:
         """Return what systemd accounts: CPU seconds and megabytes read."""
