@@ -14,6 +14,7 @@ from specbench.model.service import END_UNKNOWN, LoadFailure
 EVIDENCE_LINES = 12
 """Lines of evidence kept with a diagnosis."""
 
+_NO_LIBRARY = "error while loading shared libraries"
 _EXCEPTION = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Timeout)\b")
 
 
@@ -135,6 +136,11 @@ class Diagnoser:
             case -9 | 137:
                 hint = (
                     "killed from outside: often the system's OOM killer; see dmesg and free memory"
+                )
+            case 127 if any(_NO_LIBRARY in line for line in lines[-EVIDENCE_LINES:]):
+                hint = (
+                    "install the library that its last line names, or give its folder as "
+                    "LD_LIBRARY_PATH under env in hosts.yaml"
                 )
             case 127:
                 hint = (

@@ -7,7 +7,8 @@ import pytest
 from specbench.launchers.docker import ContainerProcess
 from specbench.launchers.process import ServerProcess
 from specbench.launchers.systemd.launcher import UnitProcess
-from specbench.launchers.systemd.systemctl import Unit
+from specbench.launchers.systemd.not_started import not_started
+from specbench.launchers.systemd.systemctl import Unit, UnitState
 from specbench.model.host import Address, Host
 from specbench.model.service import END_UNKNOWN
 from tests.launchers.scripted import ScriptedShell
@@ -67,3 +68,26 @@ def test_a_server_whose_state_is_not_there_was_not_killed_by_anybody(own_home: o
     address = Address(host="127.0.0.1", port=30000)
 
     assert ServerProcess(ScriptedShell(), HOST, address, state).ended() == END_UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "lines", "said", "hinted"),
+    [
+        ("1", "203", ["Failed at step EXEC"], "could not start b.service", "absolute path"),
+        ("1", "200", ["Failed at step CHDIR"], "could not start b.service", "workdir"),
+        ("1", "1", ["/py: No module named sglang"], "no package 'sglang'", "python in hosts.yaml"),
+        ("1", "3", ["bye"], "exit status 3", "server.log"),
+        ("0", "0", [], "could not start b.service", "systemctl status b.service"),
+    ],
+)
+def test_a_unit_that_ends_at_once_is_told_by_what_it_said_and_not_by_a_guess(
+    code: str, status: str, lines: list[str], said: str, hinted: str
+) -> None:
+    state = UnitState(raw={"ActiveState": "failed", "ExecMainCode": code, "ExecMainStatus": status})
+
+    error = not_started("b.service", state, lines, engine="sglang", where="h")
+
+    assert said in error.what
+    assert error.hint is not None
+    assert hinted in error.hint
+    assert ("absolute path" in error.hint) == (status == "203")

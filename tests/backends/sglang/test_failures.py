@@ -178,6 +178,17 @@ def test_a_package_that_the_server_misses_is_to_be_installed_and_no_guess_is_mad
     assert "install the package" in failure.hint
 
 
+def test_a_missing_library_is_no_missing_command() -> None:
+    said = "llama-server: error while loading shared libraries: libcudart.so.12: cannot open"
+    library = diagnose([said], exit_status=127)
+    command = diagnose(["sh: 1: llama-server: not found"], exit_status=127)
+
+    assert library is not None
+    assert "LD_LIBRARY_PATH" in library.hint
+    assert command is not None
+    assert "command was not found" in command.hint
+
+
 def test_an_end_that_nobody_saw_is_no_signal_and_no_lack_of_memory() -> None:
     failure = diagnose(["the last words"], exit_status=END_UNKNOWN)
 
