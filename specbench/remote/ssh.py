@@ -310,8 +310,25 @@ class SshShell:
         if self._sftp is None:
             channel = transport.open_session(timeout=OPEN_S)
             channel.settimeout(SFTP_S)
-            self._bounded(lambda: channel.invoke_subsystem("sftp"))
-            self._sftp = paramiko.SFTPClient(channel)
+            try:
+                self._bounded(lambda: channel.invoke_subsystem("sftp"))
+            except paramiko.SSHException as error:
+                if not transport.is_active():
+                    raise
+                raise HostError(
+                    f"the sshd of {self.name} offers no SFTP ({error})",
+                    where=str(self._endpoint),
+                    hint="it wants a line like: Subsystem sftp internal-sftp, in sshd_config",
+                ) from error
+            try:
+                self._sftp = paramiko.SFTPClient(channel)
+            except paramiko.SFTPError as error:
+                raise HostError(
+                    f"SFTP of {self.name} does not answer as SFTP does ({error})",
+                    where=str(self._endpoint),
+                    hint="login scripts that print break it: let them print in interactive shells "
+                    "alone; sftp to this host shows the same",
+                ) from error
         return self._sftp
 
     def _drop_if_dead(self) -> None:

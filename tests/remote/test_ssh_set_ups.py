@@ -158,7 +158,7 @@ def test_a_certificate_authority_for_the_host_is_named_where_its_own_key_is_not_
 
 WRAPPER = """\
 #!/bin/sh
-case "$SSH_ORIGINAL_COMMAND" in *sftp-server*) exec $SSH_ORIGINAL_COMMAND;; esac
+case "$SSH_ORIGINAL_COMMAND" in *{apart}*) exec $SSH_ORIGINAL_COMMAND;; esac
 {before}
 sh -c "$SSH_ORIGINAL_COMMAND"
 status=$?
@@ -169,10 +169,12 @@ SFTP_SERVERS = tuple(f"/usr/{folder}/sftp-server" for folder in ("lib/openssh", 
                                                                  "lib/ssh"))  # fmt: skip
 
 
-def wrap_commands(server: Sshd, *, before: str, after: str = ":") -> None:
-    """Let the login do something around every command, and leave SFTP alone."""
+def wrap_commands(
+    server: Sshd, *, before: str, after: str = ":", apart: str = "sftp-server"
+) -> None:
+    """Let the login do something around every command, but for those with a word in them."""
     script = server.folder / "wrapper.sh"
-    script.write_text(WRAPPER.format(before=before, after=after))
+    script.write_text(WRAPPER.format(before=before, after=after, apart=apart))
     script.chmod(0o755)
     sftp = next(path for path in SFTP_SERVERS if Path(path).exists())
     config = server.folder / "sshd_config"
@@ -209,3 +211,30 @@ def test_the_files_of_a_login_that_changes_its_folder_are_those_of_its_commands(
     assert shell.run(["sh", "-c", 'cat "$HOME/deep/file"']).stdout == "here"
     assert shell.read_file("~/deep/file") == b"here"
     assert list(elsewhere.iterdir()) == []
+
+
+def test_login_scripts_that_print_into_sftp_are_named(server: Sshd, connect: Connect) -> None:
+    wrap_commands(server, before="echo '*** Welcome ***'", apart="no-such-word")
+
+    with pytest.raises(HostError, match="does not answer as SFTP does") as failure:
+        connect().read_file("/etc/hostname")
+
+    assert failure.value.hint is not None
+    assert "login scripts" in failure.value.hint
+
+
+def test_an_sshd_without_sftp_is_named_and_no_connection_said_to_be_lost(
+    server: Sshd, connect: Connect
+) -> None:
+    config = server.folder / "sshd_config"
+    server.stop()
+    config.write_text(config.read_text().replace("Subsystem sftp internal-sftp\n", ""))
+    server.start()
+    shell = connect()
+
+    with pytest.raises(HostError, match="offers no SFTP") as failure:
+        shell.read_file("/etc/hostname")
+
+    assert failure.value.hint is not None
+    assert "Subsystem sftp" in failure.value.hint
+    assert shell.run(["true"]).ok
