@@ -9,11 +9,12 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from specbench.model.service import LoadFailure
+from specbench.model.service import END_UNKNOWN, LoadFailure
 
 EVIDENCE_LINES = 12
 """Lines of evidence kept with a diagnosis."""
 
+_NO_LIBRARY = "error while loading shared libraries"
 _EXCEPTION = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Timeout)\b")
 
 
@@ -32,6 +33,18 @@ class Pattern(msgspec.Struct, frozen=True, kw_only=True):
     rank: int = 0
     fatal: bool = True
     draws_traceback: bool = False
+
+
+NO_MODULE = Pattern(
+    name="no_module",
+    regexp=r"^(?P<interpreter>/\S+|\S*py\S*): (?:Error while finding module specification for .*"
+    r"ModuleNotFoundError: )?No module named '?(?P<module>[\w.]+)'?",
+    cause="the interpreter {interpreter} has no package {module!r}",
+    hint="name the interpreter of the environment that has it as python in hosts.yaml; without "
+    "such a server, the embedded engine: command: ['{python}', -m, specbench.engine]",
+    fatal=False,
+)
+"""`python -m` of a server that is not installed, in the words of CPython 3.8 to 3.14."""
 
 
 class Diagnoser:
@@ -69,9 +82,10 @@ class Diagnoser:
     ) -> LoadFailure | None:
         """Explain a failure by the lines of this one process, oldest first.
 
-        `exit_status` is that of the ended process (minus the signal's number), None while it
-        lives. None means that nothing has failed: no pattern in a living server, or a stop that was
-        asked for, after which a server may write lines that look like crashes.
+        `exit_status` is that of the ended process (minus the signal's number, END_UNKNOWN where
+        nobody saw the end), None while it lives. None means that nothing has failed: no pattern in
+        a living server, or a stop that was asked for, after which a server may write lines that
+        look like crashes.
         """
         if stop_requested:
             return None
@@ -91,7 +105,8 @@ class Diagnoser:
         texts = {
             "message": message[:300],
             "exception": exception or message[:300],
-            "phase": self._phase_before(lines, number),
+            "phase": self._phase_before(lines, number + 1),
+            **self._groups_of(pattern, message),
         }
         cause = pattern.cause.format_map(texts)
         if pattern.draws_traceback and exception and exception not in cause:
@@ -104,12 +119,28 @@ class Diagnoser:
         )
 
     def _unknown_end(self, lines: Sequence[str], exit_status: int) -> LoadFailure:
-        how = f"exit status {exit_status}" if exit_status >= 0 else f"signal {-exit_status}"
         exception = self._exception_before(lines, len(lines))
+        how = f"with exit status {exit_status}" if exit_status >= 0 else f"by signal {-exit_status}"
         match exit_status:
+            case _ if exit_status == END_UNKNOWN:
+                how = "in a way that nobody saw"
+                hint = (
+                    "it ended by itself, was started again, or its state cannot be read: see the "
+                    "last lines of server.log, and specbench hosts check"
+                )
+            case _ if exception and exception.startswith("ModuleNotFoundError"):
+                hint = (
+                    "install the package into the environment of this interpreter, or name the "
+                    "interpreter that has it as python in hosts.yaml"
+                )
             case -9 | 137:
                 hint = (
                     "killed from outside: often the system's OOM killer; see dmesg and free memory"
+                )
+            case 127 if any(_NO_LIBRARY in line for line in lines[-EVIDENCE_LINES:]):
+                hint = (
+                    "install the library that its last line names, or give its folder as "
+                    "LD_LIBRARY_PATH under env in hosts.yaml"
                 )
             case 127:
                 hint = (
@@ -121,10 +152,15 @@ class Diagnoser:
                 hint = "the last lines of server.log tell more"
         return LoadFailure(
             pattern="exited",
-            cause=f"the server ended with {how}" + (f": {exception}" if exception else ""),
+            cause=f"the server ended {how}" + (f": {exception}" if exception else ""),
             hint=hint,
             evidence=tuple(lines[-EVIDENCE_LINES:]),
         )
+
+    def _groups_of(self, pattern: Pattern, message: str) -> dict[str, str]:
+        """Return the named parts of the line that a pattern was found in."""
+        found = re.search(pattern.regexp, message)
+        return {} if found is None else found.groupdict(default="")
 
     def _exception_after(self, lines: Sequence[str], number: int) -> str | None:
         """Find the last exception before the next stamped line: of a chain, what got out."""

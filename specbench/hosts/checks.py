@@ -2,6 +2,7 @@
 
 import posixpath
 import re
+import secrets
 import time
 from collections.abc import Callable, Iterator
 from typing import Literal
@@ -18,7 +19,7 @@ from specbench.hosts.lock import HostLock
 from specbench.hosts.state import STATE_DIR, ask, holders_of, left_running, require_free_port
 from specbench.model.host import LAUNCHER_TRAITS, Host
 from specbench.model.plan import LaunchSpec
-from specbench.remote.shell import Shell
+from specbench.remote.shell import FileMissing, Shell
 
 State = Literal["ok", "warning", "wrong", "unknown"]
 
@@ -182,10 +183,7 @@ def check_port(host: Host, shell: Shell) -> Iterator[HostCheck]:
 
 def check_folders(host: Host, shell: Shell) -> Iterator[HostCheck]:
     """Check that the state folder can be written, disks have room, the working folder exists."""
-    path = f"{STATE_DIR}/.probe"
-    shell.write_file(path, b"x" * 4096)
-    shell.remove(path)
-    yield HostCheck(name="folders", state="ok", found=f"{STATE_DIR} can be written")
+    yield _check_same_folder(shell)
     if host.workdir and not shell.exists(host.workdir):
         yield HostCheck(
             name="workdir",
@@ -202,6 +200,27 @@ def check_folders(host: Host, shell: Shell) -> Iterator[HostCheck]:
                 found=f"{free} MiB are free in {folder if folder != '.' else 'the home folder'}",
                 hint="a server that cannot write its caches fails late: make room",
             )
+
+
+def _check_same_folder(shell: Shell) -> HostCheck:
+    """Write a file as files are written, and let a command of the host read it."""
+    path = f"{STATE_DIR}/.probe-{secrets.token_hex(4)}"
+    content = secrets.token_hex(2048)
+    try:
+        shell.write_file(path, content.encode())
+        seen = shell.run(["sh", "-c", 'cat -- "$HOME/$1"', "sh", path.removeprefix("~/")])
+        shell.remove(path)
+    except FileMissing:
+        seen = None  # its folder was made by a command, and is not there for files
+    if seen is not None and seen.stdout == content:
+        return HostCheck(name="folders", state="ok", found=f"{STATE_DIR} can be written")
+    return HostCheck(
+        name="folders",
+        state="wrong",
+        found=f"commands and file transfer (SFTP) of this host do not see the same {STATE_DIR}",
+        hint="let SFTP see the home folder of the login: no ChrootDirectory for it in sshd_config, "
+        "no other HOME set by login scripts",
+    )
 
 
 def _free_mib(shell: Shell, folder: str) -> int | None:

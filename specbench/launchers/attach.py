@@ -14,6 +14,7 @@ from specbench.launchers.context import LaunchContext, Place
 from specbench.launchers.service import RunningService
 from specbench.launchers.serving import url_through
 from specbench.model.plan import LaunchSpec
+from specbench.model.service import END_UNKNOWN
 from specbench.recording.durable import private_folder, write_private
 
 ALIVE_S, SILENT_S, CANARY_S = 10.0, 20.0, 20.0
@@ -126,8 +127,8 @@ class StrangerProcess:
         return None
 
     def ended(self) -> int | None:
-        """Return -9 once nobody listens any more: how it ended is not known."""
-        return -9 if self._client.alive(timeout_s=5.0).refused else None
+        """Return END_UNKNOWN once nobody listens any more."""
+        return END_UNKNOWN if self._client.alive(timeout_s=5.0).refused else None
 
     def work(self) -> float | None:
         """Unknown."""

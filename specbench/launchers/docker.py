@@ -16,6 +16,7 @@ from specbench.launchers.service import RunningService
 from specbench.launchers.serving import serving, write_launch
 from specbench.model.host import Host
 from specbench.model.plan import LaunchSpec
+from specbench.model.service import END_UNKNOWN
 from specbench.remote.shell import Completed, Shell
 
 LABEL = "specbench"
@@ -135,7 +136,9 @@ class ContainerProcess:
         state = self._state()
         if state.get("Running") and state.get("StartedAt") == self._first.get("StartedAt"):
             return None
-        status = int(state.get("ExitCode", -9))
+        if state.get("Running") or "ExitCode" not in state:
+            return END_UNKNOWN  # another start of it, or the container is gone
+        status = int(state["ExitCode"])
         return 128 - status if 128 < status < 160 else status
 
     def work(self) -> float | None:

@@ -25,6 +25,7 @@ from specbench.launchers.service import RunningService
 from specbench.launchers.serving import serving, write_launch
 from specbench.model.host import Address, Host
 from specbench.model.plan import LaunchSpec
+from specbench.model.service import END_UNKNOWN
 from specbench.remote.shell import FileMissing, Shell
 
 READ_BYTES = 4 * 2**20
@@ -149,10 +150,10 @@ class ServerProcess:
         """Return the exit status once it ended; two small reads, no command on the host."""
         state = self._read_state()
         if state.get("pid") != self.pid or state.get("started_at") != self.started_at:
-            return -9  # another start has taken this port over: ours is gone
+            return END_UNKNOWN  # another start has this port, or the state is gone or elsewhere
         if state.get("ended"):
             return int(state["status"])
-        return None if self._exists() else -9
+        return None if self._exists() else END_UNKNOWN
 
     def work(self) -> float | None:
         """Return CPU seconds and megabytes read, of the whole process tree."""

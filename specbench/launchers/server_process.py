@@ -25,7 +25,10 @@ class Process(Protocol):
         ...
 
     def ended(self) -> int | None:
-        """Return the exit status (minus the signal) once it ended or was replaced, else None."""
+        """Return the exit status (minus the signal) once it ended, END_UNKNOWN where nobody saw it.
+
+        None while it lives.
+        """
         ...
 
     def work(self) -> float | None:

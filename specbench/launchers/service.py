@@ -367,8 +367,8 @@ class RunningService:
             or LoadFailure(
                 pattern=pattern,
                 cause=f"the server hangs in phase {phase!r}: {what}",
-                hint="see the last lines; a slow disk or a long autotune needs a larger "
-                "load_timeout_s in hosts.yaml",
+                hint="see the last lines; a load that is only slow needs a larger load_timeout_s "
+                "in hosts.yaml",
                 evidence=self._book.tail(12),
             )
         )

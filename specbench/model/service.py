@@ -19,6 +19,10 @@ Phase = Literal[
 ]
 
 
+END_UNKNOWN = -1000
+"""The exit status of a process that is gone in a way nobody saw; no signal has this number."""
+
+
 class LoadProgress(msgspec.Struct, frozen=True, kw_only=True, tag="load_progress"):
     """Loading goes on. `fraction` is of the phase, in [0, 1], or None; `eta_s` is of the whole."""
 

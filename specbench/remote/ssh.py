@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from specbench.errors import HostError
 from specbench.remote.endpoint import Endpoint
+from specbench.remote.frame import Frame, Opening
 from specbench.remote.lines import FollowedLines
 from specbench.remote.shell import (
     OUTPUT_LIMIT,
@@ -42,6 +43,7 @@ class SshShell:
         self._endpoint = endpoint
         self._name = name or endpoint.alias
         self._lock = threading.RLock()
+        self._home: str | None = None
         self._client: paramiko.SSHClient | None = None
         self._sftp: paramiko.SFTPClient | None = None
 
@@ -60,19 +62,21 @@ class SshShell:
     ) -> Completed:
         """Run a command to its end. `env` is visible in the host's process list."""
         line = quote(argv, env)
-        bound = ["timeout", "-s", "KILL", str(int(timeout_s) + 5), "sh", "-c", line]
+        frame = Frame()
+        bound = ["timeout", "-s", "KILL", str(int(timeout_s) + 5), *frame.around(line)]
         content = input.encode() if isinstance(input, str) else input or b""
         with self._channel(quote(bound)) as channel:
             outputs = self._exchange(channel, content, timeout_s, line)
             status = channel.recv_exit_status() if channel.exit_status_ready() else -1
         if status == -1:  # a killed sshd: paramiko reports no error of its own
             raise self._lost(f"while it ran {line}")
+        out, err = map(frame.inside, outputs)
         return Completed(
             argv=tuple(argv),
             status=_signal_or(status),
-            stdout=outputs[0][:OUTPUT_LIMIT].decode(errors="replace"),
-            stderr=outputs[1][:OUTPUT_LIMIT].decode(errors="replace"),
-            truncated=max(map(len, outputs)) > OUTPUT_LIMIT,
+            stdout=out[:OUTPUT_LIMIT].decode(errors="replace"),
+            stderr=err[:OUTPUT_LIMIT].decode(errors="replace"),
+            truncated=max(len(out), len(err)) > OUTPUT_LIMIT,
         )
 
     @contextlib.contextmanager
@@ -87,14 +91,16 @@ class SshShell:
             f"exec 3<&0; setsid {line} </dev/null 2>&1 & p=$!; "
             "{ cat <&3; kill -s KILL -- -$p; } >/dev/null 2>&1 & wait $p"
         )
-        with self._channel(quote(["sh", "-c", script])) as channel:
-            yield FollowedLines(ChannelOutput(channel))
+        frame = Frame()
+        with self._channel(quote(frame.before(script))) as channel:
+            yield FollowedLines(ChannelOutput(channel, Opening(frame)))
 
     def read_file(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
         """Read a file from a byte offset."""
+        target = self._absolute(path)
 
         def read(sftp: "paramiko.SFTPClient") -> bytes:
-            with sftp.open(_relative(path), "rb") as file:
+            with sftp.open(target, "rb") as file:
                 if offset:
                     file.seek(offset)
                 return bytes(file.read(limit))
@@ -103,7 +109,7 @@ class SshShell:
 
     def write_file(self, path: str, content: bytes, *, mode: int = 0o644) -> None:
         """Replace a file as one step. A full disk leaves the old one."""
-        target = _relative(path)
+        target = self._absolute(path)
         folder, name = posixpath.split(target)
         aside = posixpath.join(folder, f".{name}.{secrets.token_hex(4)}")
         if folder and not self.run(["mkdir", "-p", "--", folder]).ok:
@@ -126,16 +132,18 @@ class SshShell:
 
     def exists(self, path: str) -> bool:
         """Whether a file or folder is there."""
+        target = self._absolute(path)
         try:
-            self._with_sftp(path, lambda sftp: sftp.stat(_relative(path)))
+            self._with_sftp(path, lambda sftp: sftp.stat(target))
         except FileMissing:
             return False
         return True
 
     def remove(self, path: str) -> None:
         """Delete a file; a missing one is no error."""
+        target = self._absolute(path)
         with contextlib.suppress(FileMissing):
-            self._with_sftp(path, lambda sftp: sftp.remove(_relative(path)))
+            self._with_sftp(path, lambda sftp: sftp.remove(target))
 
     @contextlib.contextmanager
     def forward(self, host: str, port: int) -> Iterator[int]:
@@ -284,6 +292,17 @@ class SshShell:
                 raise HostError(f"{path}: {reason}", where=self.name) from error
         raise self._lost(f"at {path}")
 
+    def _absolute(self, path: str) -> str:
+        """Write a path of the home folder as the shell has it: SFTP may begin in another one."""
+        if not path.startswith("~/"):
+            return path
+        if self._home is None:
+            home = self.run(["printenv", "HOME"]).stdout.strip()
+            if not posixpath.isabs(home):
+                raise HostError(f"HOME is {home!r} on the host, no folder", where=self.name)
+            self._home = home
+        return posixpath.join(self._home, path[2:])
+
     def _sftp_client(self) -> "paramiko.SFTPClient":
         import paramiko  # noqa: PLC0415 - as above
 
@@ -291,8 +310,25 @@ class SshShell:
         if self._sftp is None:
             channel = transport.open_session(timeout=OPEN_S)
             channel.settimeout(SFTP_S)
-            self._bounded(lambda: channel.invoke_subsystem("sftp"))
-            self._sftp = paramiko.SFTPClient(channel)
+            try:
+                self._bounded(lambda: channel.invoke_subsystem("sftp"))
+            except paramiko.SSHException as error:
+                if not transport.is_active():
+                    raise
+                raise HostError(
+                    f"the sshd of {self.name} offers no SFTP ({error})",
+                    where=str(self._endpoint),
+                    hint="it wants a line like: Subsystem sftp internal-sftp, in sshd_config",
+                ) from error
+            try:
+                self._sftp = paramiko.SFTPClient(channel)
+            except paramiko.SFTPError as error:
+                raise HostError(
+                    f"SFTP of {self.name} does not answer as SFTP does ({error})",
+                    where=str(self._endpoint),
+                    hint="login scripts that print break it: let them print in interactive shells "
+                    "alone; sftp to this host shows the same",
+                ) from error
         return self._sftp
 
     def _drop_if_dead(self) -> None:
@@ -315,11 +351,12 @@ class SshShell:
 class ChannelOutput:
     """The output of a remote command."""
 
-    def __init__(self, channel: "paramiko.Channel") -> None:
+    def __init__(self, channel: "paramiko.Channel", opening: Opening) -> None:
         self._channel = channel
+        self._opening = opening
 
     def read(self, timeout_s: float) -> bytes | None:
-        """Return the next bytes, empty at the end; None when none came in time."""
+        """Return the next bytes, empty at the end; None when none came in time, or none yet."""
         self._channel.settimeout(timeout_s)
         try:
             piece = self._channel.recv(PIECE)
@@ -327,7 +364,7 @@ class ChannelOutput:
             return None
         if not piece:
             self._channel.status_event.wait(5.0)
-        return piece
+        return self._opening.let_through(piece)
 
     def status(self) -> int | None:
         """Return the exit status, -1 where the connection ended without one."""
@@ -343,8 +380,3 @@ def _signal_or(status: int) -> int:
 def _require_size(size: int | None, content: bytes) -> None:
     if size != len(content):
         raise OSError(errno.ENOSPC, "not all of it was written: is the disk full?")
-
-
-def _relative(path: str) -> str:
-    """Write a path of the home folder as SFTP has it, which does not know the tilde."""
-    return path.removeprefix("~/") if path.startswith("~/") else path

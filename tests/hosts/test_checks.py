@@ -196,6 +196,15 @@ def test_a_state_folder_that_cannot_be_written_is_found(host: Host, own_home: Pa
     assert next(iter(doubts(host))).name == "folders"
 
 
+@pytest.mark.parametrize("seen", [(1, "", "No such file"), (0, "of another run", "")])
+def test_files_that_commands_of_the_host_do_not_see_are_found(host: Host, seen: Answer) -> None:
+    checks = doubts(host, {"sh -c cat": seen})
+
+    assert [check.name for check in checks] == ["folders"]
+    assert "do not see the same" in checks[0].found
+    assert checks[0].hint
+
+
 def test_the_lock_of_somebody_else_is_found_with_its_owner(host: Host, own_lock: Path) -> None:
     holder = Holder(
         user="mo", machine="elsewhere", pid=1, started="1", purpose="ddtree", token="t",

@@ -154,3 +154,87 @@ def test_a_certificate_authority_for_the_host_is_named_where_its_own_key_is_not_
 
     with pytest.raises(HostError, match=r"is not known: .*known_hosts:1 trusts a certificate auth"):
         connect().run(["true"])
+
+
+WRAPPER = """\
+#!/bin/sh
+case "$SSH_ORIGINAL_COMMAND" in *{apart}*) exec $SSH_ORIGINAL_COMMAND;; esac
+{before}
+sh -c "$SSH_ORIGINAL_COMMAND"
+status=$?
+{after}
+exit $status
+"""
+SFTP_SERVERS = tuple(f"/usr/{folder}/sftp-server" for folder in ("lib/openssh", "libexec/openssh",
+                                                                 "lib/ssh"))  # fmt: skip
+
+
+def wrap_commands(
+    server: Sshd, *, before: str, after: str = ":", apart: str = "sftp-server"
+) -> None:
+    """Let the login do something around every command, but for those with a word in them."""
+    script = server.folder / "wrapper.sh"
+    script.write_text(WRAPPER.format(before=before, after=after, apart=apart))
+    script.chmod(0o755)
+    sftp = next(path for path in SFTP_SERVERS if Path(path).exists())
+    config = server.folder / "sshd_config"
+    text = config.read_text().replace("sftp internal-sftp", f"sftp {sftp}")
+    server.stop()
+    config.write_text(f"{text}ForceCommand {script}\n")
+    server.start()
+
+
+def test_what_login_scripts_print_is_no_part_of_an_answer(server: Sshd, connect: Connect) -> None:
+    noise = "echo '*** Welcome ***'; echo 'module: loading cuda' >&2"
+    wrap_commands(server, before=noise, after="echo bye; echo bye >&2")
+    shell = connect()
+
+    done = shell.run(["sh", "-c", "printf answer; printf complaint >&2; exit 3"])
+    with shell.follow(["sh", "-c", "echo one; echo two"]) as lines:
+        followed = [line for line in lines if line != "bye"]
+
+    assert (done.stdout, done.stderr, done.status) == ("answer", "complaint", 3)
+    assert followed == ["one", "two"]
+
+
+def test_the_files_of_a_login_that_changes_its_folder_are_those_of_its_commands(
+    server: Sshd, connect: Connect, tmp_path: Path
+) -> None:
+    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+    home.mkdir()
+    elsewhere.mkdir()
+    wrap_commands(server, before=f"export HOME={home}; cd {elsewhere}")
+    shell = connect()
+
+    shell.write_file("~/deep/file", b"here")
+
+    assert shell.run(["sh", "-c", 'cat "$HOME/deep/file"']).stdout == "here"
+    assert shell.read_file("~/deep/file") == b"here"
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_login_scripts_that_print_into_sftp_are_named(server: Sshd, connect: Connect) -> None:
+    wrap_commands(server, before="echo '*** Welcome ***'", apart="no-such-word")
+
+    with pytest.raises(HostError, match="does not answer as SFTP does") as failure:
+        connect().read_file("/etc/hostname")
+
+    assert failure.value.hint is not None
+    assert "login scripts" in failure.value.hint
+
+
+def test_an_sshd_without_sftp_is_named_and_no_connection_said_to_be_lost(
+    server: Sshd, connect: Connect
+) -> None:
+    config = server.folder / "sshd_config"
+    server.stop()
+    config.write_text(config.read_text().replace("Subsystem sftp internal-sftp\n", ""))
+    server.start()
+    shell = connect()
+
+    with pytest.raises(HostError, match="offers no SFTP") as failure:
+        shell.read_file("/etc/hostname")
+
+    assert failure.value.hint is not None
+    assert "Subsystem sftp" in failure.value.hint
+    assert shell.run(["true"]).ok

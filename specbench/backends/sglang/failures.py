@@ -5,10 +5,11 @@ Each pattern was taken from the sources or logs of SGLang 0.4.6 to 0.5.23.
 
 import re
 
-from specbench.backends.failures import Diagnoser, Pattern
+from specbench.backends.failures import NO_MODULE, Diagnoser, Pattern
 from specbench.backends.sglang.logs import is_stamped, message_of
 
 PATTERNS: tuple[Pattern, ...] = (
+    NO_MODULE,
     Pattern(
         name="bad_flag",
         regexp=r"error: (?:unrecognized arguments|ambiguous option|argument |the following arg)",
@@ -98,7 +99,8 @@ PATTERNS: tuple[Pattern, ...] = (
         name="scheduler_died",
         regexp=r"scheduler died during initialization \(exit code: -?\d+\)",
         cause="a scheduler died while loading: {message}",
-        hint="exit code -9 is usually the system's OOM killer: see dmesg and free memory",
+        hint="the lines before tell why; where the exit code is -9 it was killed from outside: "
+        "dmesg tells whether by the system's OOM killer",
         rank=1,
     ),
     Pattern(
@@ -158,7 +160,9 @@ _PHASES = (
     ("Load weight begin", " while loading weights"),
     ("KV Cache is allocated", " while allocating the KV cache"),
     ("Running FlashInfer autotune", " during autotune"),
+    ("FlashInfer autotune completed", " after autotune"),
     ("graph begin", " while capturing graphs"),
+    ("Capture cuda graph failed", " while capturing graphs"),
     ("Capturing batches", " while capturing graphs"),
     ("Uvicorn running on", " while serving"),
 )

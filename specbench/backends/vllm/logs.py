@@ -2,7 +2,7 @@
 
 import re
 
-from specbench.backends.failures import Diagnoser, Pattern
+from specbench.backends.failures import NO_MODULE, Diagnoser, Pattern
 from specbench.backends.logs import Grammar, LogFollower
 from specbench.model.service import Phase
 
@@ -28,6 +28,7 @@ _NOTICES: tuple[tuple[str, str], ...] = (
 _READY = "Application startup complete"
 
 PATTERNS: tuple[Pattern, ...] = (
+    NO_MODULE,
     Pattern(
         name="bad_flag",
         regexp=r"error: (?:unrecognized arguments|ambiguous option|argument |the following arg)",

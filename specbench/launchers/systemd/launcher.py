@@ -18,9 +18,11 @@ from specbench.launchers.context import LaunchContext, Place
 from specbench.launchers.service import RunningService
 from specbench.launchers.serving import serving, write_launch
 from specbench.launchers.systemd.drop_in import render_drop_in
+from specbench.launchers.systemd.not_started import not_started
 from specbench.launchers.systemd.systemctl import Unit, UnitState
 from specbench.model.host import Host
 from specbench.model.plan import LaunchSpec
+from specbench.model.service import END_UNKNOWN
 from specbench.recording.durable import write_private
 from specbench.remote.shell import FileMissing, Shell
 
@@ -63,7 +65,7 @@ class SystemdLauncher:
         held: list[RunningService] = []
         with self._changed(launch, before, block_dir, lambda: any(s.kept for s in held)):
             require_free_port(self._shell, self.host, launch.address)
-            process = self._start()
+            process = self._start(launch.engine)
             with serving(self._place, spec, block_dir, process, context) as service:
                 held.append(service)
                 yield service
@@ -164,7 +166,7 @@ class SystemdLauncher:
                 where=self._shell.name,
             )
 
-    def _start(self) -> "UnitProcess":
+    def _start(self, engine: str) -> "UnitProcess":
         cursor = self._unit.newest_cursor()
         self._unit.control("reset-failed", self._unit.name)  # fails on a unit that never ran
         self._unit.must("start", "--no-block", self._unit.name)
@@ -174,24 +176,15 @@ class SystemdLauncher:
             if state["InvocationID"] and state["MainPID"] not in {"", "0"}:
                 return UnitProcess(self._shell, self.host, self._unit, state, cursor)
             if state["ActiveState"] == "failed":
-                raise self._not_started(state, cursor)
+                raise self._not_started(state, cursor, engine)
             if time.monotonic() > deadline:
-                raise self._not_started(state, cursor)
+                raise self._not_started(state, cursor, engine)
             time.sleep(0.1)
 
-    def _not_started(self, state: UnitState, cursor: str | None) -> LoadFailed:
+    def _not_started(self, state: UnitState, cursor: str | None, engine: str) -> LoadFailed:
         lines, _ = self._unit.journal(state["InvocationID"], cursor)
-        lines = self._place.secrets.hide_in(lines)
-        return LoadFailed(
-            f"systemd could not start {self._unit.name}: {state['ActiveState']}, "
-            f"Result={state['Result']}, exit status {state.exit_status}",
-            where=self._shell.name,
-            hint="exit status 203 means that the command was not found: ExecStart wants an "
-            "absolute path, so python in hosts.yaml should be one",
-            log_tail=lines[-30:],
-            pattern="cannot_start",
-            evidence=lines[-12:],
-        )
+        shown = self._place.secrets.hide_in(lines)
+        return not_started(self._unit.name, state, shown, engine=engine, where=self._shell.name)
 
     def _stop_unit(self) -> None:
         """Stop the unit within a bound; kill what ignores that."""
@@ -248,7 +241,10 @@ class UnitProcess:
         same = all(state[key] == self._first[key] for key in ("InvocationID", "MainPID"))
         if same and state["ActiveState"] in {"active", "activating", "reloading"}:
             return None
-        return state.exit_status if state["InvocationID"] == self._first["InvocationID"] else -9
+        # systemd forgets the status of a unit that ended well and that nobody refers to, and
+        # that of this invocation where the unit was started again.
+        same = state["InvocationID"] == self._first["InvocationID"] and state["ExecMainCode"] != "0"
+        return state.exit_status if same else END_UNKNOWN
 
     def work(self) -> float | None:
         """Return what systemd accounts: CPU seconds and megabytes read."""

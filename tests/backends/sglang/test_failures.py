@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specbench.backends.sglang.failures import PATTERNS, diagnose, match
+from specbench.model.service import END_UNKNOWN
 
 STAMP = "[2026-03-01 10:00:00 TP0] "
 
@@ -12,6 +13,13 @@ STAMP = "[2026-03-01 10:00:00 TP0] "
 LINES = [
     ("bad_flag", "launch_server.py: error: unrecognized arguments: --speculative-ddtree-budget 16"),
     ("bad_flag", "launch_server.py: error: ambiguous option: --pp could match --pp-size"),
+    (
+        "no_module",
+        (
+            "/usr/bin/python3: Error while finding module specification for 'sglang.launch_server' "
+            "(ModuleNotFoundError: No module named 'sglang')"
+        ),
+    ),
     ("unknown_algorithm", "ValueError: Unknown speculative algorithm name: DDTREE"),
     (
         "pp_unsupported",
@@ -90,7 +98,8 @@ INFO:     127.0.0.1:40000 - "GET /health HTTP/1.1" 503 Service Unavailable
 
 @pytest.mark.parametrize(("name", "line"), LINES)
 def test_each_line_has_its_diagnosis_with_cause_hint_and_evidence(name: str, line: str) -> None:
-    failure = diagnose([*HEALTHY, line])
+    fatal = next(pattern for pattern in PATTERNS if pattern.name == name).fatal
+    failure = diagnose([*HEALTHY, line], exit_status=None if fatal else 1)
 
     assert failure is not None
     assert failure.pattern == name
@@ -122,6 +131,71 @@ def test_the_cause_outranks_the_deaths_that_it_brings() -> None:
     assert failure is not None
     assert failure.pattern == "cuda_oom"
     assert failure.cause == "CUDA out of memory while capturing graphs"
+
+
+def test_out_of_memory_at_graph_capture_is_not_put_down_to_the_autotune_before_it() -> None:
+    autotuned = [
+        STAMP + "Running FlashInfer autotune with cache: (in memory)",
+        STAMP + "FlashInfer autotune completed.",
+    ]
+    said = "CUDA out of memory. Tried to allocate 1.50 GiB."
+    captured = diagnose([*autotuned, f"Exception: Capture cuda graph failed: {said}"])
+    between = diagnose([*autotuned, f"torch.OutOfMemoryError: {said}"])
+    within = diagnose([autotuned[0], f"torch.OutOfMemoryError: {said}"])
+
+    assert captured is not None
+    assert captured.cause == "CUDA out of memory while capturing graphs"
+    assert between is not None
+    assert between.cause == "CUDA out of memory after autotune"
+    assert within is not None
+    assert within.cause == "CUDA out of memory during autotune"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "/opt/bin/python3: No module named sglang",
+        (
+            "/opt/bin/python3: Error while finding module specification for 'sglang.launch_server' "
+            "(ModuleNotFoundError: No module named 'sglang')"
+        ),
+    ],
+)
+def test_a_missing_server_names_the_interpreter_and_the_ways_out(line: str) -> None:
+    failure = diagnose([line], exit_status=1)
+
+    assert failure is not None
+    assert failure.cause == "the interpreter /opt/bin/python3 has no package 'sglang'"
+    assert "python in hosts.yaml" in failure.hint
+    assert "specbench.engine" in failure.hint
+
+
+def test_a_package_that_the_server_misses_is_to_be_installed_and_no_guess_is_made() -> None:
+    failure = diagnose(["ModuleNotFoundError: No module named 'flash_attn'"], exit_status=1)
+
+    assert failure is not None
+    assert "No module named 'flash_attn'" in failure.cause
+    assert "install the package" in failure.hint
+
+
+def test_a_missing_library_is_no_missing_command() -> None:
+    said = "llama-server: error while loading shared libraries: libcudart.so.12: cannot open"
+    library = diagnose([said], exit_status=127)
+    command = diagnose(["sh: 1: llama-server: not found"], exit_status=127)
+
+    assert library is not None
+    assert "LD_LIBRARY_PATH" in library.hint
+    assert command is not None
+    assert "command was not found" in command.hint
+
+
+def test_an_end_that_nobody_saw_is_no_signal_and_no_lack_of_memory() -> None:
+    failure = diagnose(["the last words"], exit_status=END_UNKNOWN)
+
+    assert failure is not None
+    assert "nobody saw" in failure.cause
+    assert "signal" not in failure.cause
+    assert "OOM" not in failure.hint
 
 
 def test_the_last_line_of_a_traceback_is_the_cause() -> None:
