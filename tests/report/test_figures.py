@@ -61,6 +61,7 @@ DRAWING = """
 import signal
 from specbench.report.figures import drawings
 from tests.report.synthetic import clean, grid, interleaved
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # who ran the tests may have ignored it
 with drawings([clean(interleaved(grid(temperatures=(0.0,), replicates=1)))]):
     print("drawing", flush=True)
     signal.pause()
@@ -89,7 +90,7 @@ def test_a_report_that_is_ended_while_it_draws_leaves_no_process(name: str) -> N
             # Each worker holds the drawer's standard output: it ends with the last of them.
             rest, _ = drawer.communicate(timeout=30)
         except subprocess.TimeoutExpired:
-            for pid in children:
+            for pid in (*children, drawer.pid):
                 os.kill(pid, signal.SIGKILL)
             pytest.fail(f"{children} go on without the process that they draw for")
 
