@@ -34,6 +34,19 @@ def imported(tmp_path: Path) -> Path:
     return folder
 
 
+def test_terminal_codes_in_a_file_are_shown_and_not_obeyed(tmp_path: Path) -> None:
+    source = tmp_path / "bench.jsonl"
+    hostile = json.loads(line("EAGLE", 100.0))
+    hostile["server_info"]["version"] = "0.5\x1b[2J\u202e"
+    source.write_text(json.dumps(hostile), encoding="utf-8")
+
+    result = CliRunner().invoke(app, ["import", str(source), "-o", str(tmp_path / "imported")])
+
+    assert result.exit_code == 0, result.output
+    assert r"0.5\u001b[2J\u202e" in result.stdout
+    assert "\x1b" not in result.stdout
+
+
 def test_imported_rows_are_compared_by_the_same_command(imported: Path) -> None:
     asked = ["compare", "eagle", "dflash", "--recording", str(imported), "--json"]
 

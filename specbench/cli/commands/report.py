@@ -23,13 +23,14 @@ def report(
 
     Example: specbench report results/demo -o findings
     """
+    from specbench.cli.show.consoles import say
     from specbench.cli.show.report import show
     from specbench.workflows.imported import is_imported, report_imported
     from specbench.workflows.report import report as write
 
     if recording and all(is_imported(folder) for folder in recording):
         path = report_imported(recording, output)
-        typer.echo(dumps({"schema": 1, "markdown": str(path)}) if json else f"report: {path}")
+        say(dumps({"schema": 1, "markdown": str(path)}) if json else f"report: {path}")
         return
 
     show(write(recording or [], results=results, folder=output), as_json=json)

@@ -1,12 +1,11 @@
 """Renders what was imported, and comparisons of it."""
 
-import json
 from collections import Counter
 from typing import TYPE_CHECKING
 
 import msgspec
-import typer
 
+from specbench.cli.show.consoles import say, say_json
 from specbench.interchange.definitions import DEFINITIONS
 
 if TYPE_CHECKING:
@@ -19,11 +18,11 @@ def show_import(imported: "Imported", *, as_json: bool) -> None:
     files = [str(path) for path in imported.files]
     if as_json:
         rows = msgspec.to_builtins(imported.rows)
-        typer.echo(json.dumps({"schema": 1, "rows": rows, "files": files}))
+        say_json({"schema": 1, "rows": rows, "files": files})
         return
     tools = Counter(f"{row.tool} {row.version}".strip() for row in imported.rows)
     for tool, count in tools.items():
-        typer.echo(f"{tool}: {count} row{'s' if count > 1 else ''}")
+        say(f"{tool}: {count} row{'s' if count > 1 else ''}")
     other = {
         f"{figure.column} ({row.tool}): {DEFINITIONS[figure.definition].meaning}"
         for row in imported.rows
@@ -31,19 +30,19 @@ def show_import(imported: "Imported", *, as_json: bool) -> None:
         if figure.column and not DEFINITIONS[figure.definition].ours
     }
     if other:
-        typer.echo("defined otherwise than specbench's column of that name:")
+        say("defined otherwise than specbench's column of that name:")
         for line in sorted(other):
-            typer.echo(f"  {line}")
+            say(f"  {line}")
     for path in files:
-        typer.echo(path)
+        say(path)
 
 
 def show_comparison(compared: "ImportedComparison", *, as_json: bool) -> int:
     """Tell the ratio in each group of equal settings; returns the exit status."""
     if as_json:
-        typer.echo(msgspec.json.encode(compared).decode())
+        say_json(compared)
         return 0
-    typer.echo(f"{compared.metric}: {compared.b} / {compared.a}, by settings")
+    say(f"{compared.metric}: {compared.b} / {compared.a}, by settings")
     for one in compared.matched:
         settings = ", ".join(f"{name}={value}" for name, value in one.settings.items()) or "all"
         error = (
@@ -51,7 +50,7 @@ def show_comparison(compared: "ImportedComparison", *, as_json: bool) -> int:
             if one.low is None or one.high is None
             else f"95 % interval {one.low:.3f} to {one.high:.3f}"
         )
-        typer.echo(f"  {settings}: {one.a:.4g} → {one.b:.4g}, ratio {one.ratio:.3f}; {error}")
+        say(f"  {settings}: {one.a:.4g} → {one.b:.4g}, ratio {one.ratio:.3f}; {error}")
     for line in compared.provisos:
-        typer.echo(f"note: {line}")
+        say(f"note: {line}")
     return 0
