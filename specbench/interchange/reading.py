@@ -26,6 +26,29 @@ class Field(NamedTuple):
     scale: float = 1.0
 
 
+def latency_fields(
+    original: str,
+    latencies: Mapping[str, tuple[str, str]],
+    statistics: Mapping[str, str],
+    scale: float = 1.0,
+) -> tuple[Field, ...]:
+    """Give a field for each statistic of each latency.
+
+    `original` is the tool's name for one, with {name} and {statistic} in it. `latencies` maps a
+    tool's name to our quantity ("" for none) and its definition, `statistics` to our suffix.
+    """
+    return tuple(
+        Field(
+            original.format(name=name, statistic=statistic),
+            f"{quantity}_{ours}" if quantity else "",
+            definition,
+            scale,
+        )
+        for name, (quantity, definition) in latencies.items()
+        for statistic, ours in statistics.items()
+    )
+
+
 def text_of(path: Path) -> str:
     """Read a text file. Raises InputError when it is missing, empty, huge or not UTF-8."""
     try:

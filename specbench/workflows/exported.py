@@ -3,29 +3,25 @@
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 from specbench.errors import InputError, nearest
 from specbench.expressions.expression import parse
-from specbench.interchange.exports import aiperf, checks, lines, llmd, profile, prometheus, tables
+from specbench.interchange.exports import (
+    FORMATS,
+    aiperf,
+    checks,
+    lines,
+    llmd,
+    profile,
+    prometheus,
+    tables,
+)
 from specbench.interchange.exports.trials import ExportedTrial, trials_of
 from specbench.recording import Recording
 from specbench.recording.tables import write_parquet
 from specbench.workflows.recording_open import open_recording
 
-Format = Literal[
-    "csv",
-    "jsonl",
-    "parquet",
-    "sglang",
-    "aiperf",
-    "llm-d",
-    "speculation-profile",
-    "prometheus",
-    "junit",
-    "comment",
-]
-FORMATS: tuple[str, ...] = get_args(Format)
 LINES: dict[str, tuple[str, Callable[[list[ExportedTrial]], Iterable[str]]]] = {
     "jsonl": ("trials.jsonl", lines.jsonl),
     "sglang": ("sglang.jsonl", lines.sglang),

@@ -22,7 +22,6 @@ RAW = re.compile(
 """Keys of the products' own answers, flags and replies; typed facts have them by other names."""
 
 ALLOWED = {
-    "cli/commands/export.py": "the names of file formats, as a user gives them",
     "workflows/exported.py": "the names of file formats, as a user gives them",
 }
 

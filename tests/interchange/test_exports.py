@@ -9,11 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from specbench.errors import InputError
+from specbench.interchange.exports import FORMATS
 from specbench.interchange.exports.profile import profiles
 from specbench.interchange.exports.prometheus import textfile
 from specbench.interchange.exports.trials import ExportedTrial, trials_of
 from specbench.interchange.importing import import_all
-from specbench.workflows.exported import FORMATS, export
+from specbench.workflows.exported import export
 from specbench.workflows.recording_open import open_recording
 
 RECORDING = Path(__file__).parents[1] / "fixtures" / "recordings" / "schema-1-before-codes"

@@ -1,23 +1,22 @@
 """`specbench export`: a recording in the formats of other tools."""
 
-from json import dumps
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from specbench.cli.commands.run import JsonOption, ResultsOption
+from specbench.interchange.exports import FORMATS
 
-FORMATS = (
-    "csv, jsonl, parquet, sglang, aiperf, llm-d, speculation-profile, prometheus, junit or comment"
-)
+*_FIRST, _LAST = FORMATS
+_NAMED = f"{', '.join(_FIRST)} or {_LAST}"
 
 
 def export(
     recording: Annotated[
         Path | None, typer.Argument(help="A recording; by default the newest one.")
     ] = None,
-    format_: Annotated[str, typer.Option("--format", help=f"One of {FORMATS}.")] = "csv",
+    format_: Annotated[str, typer.Option("--format", help=f"One of {_NAMED}.")] = "csv",
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write to.")] = Path(
         "export"
     ),
@@ -32,11 +31,12 @@ def export(
 
     Example: specbench export results/demo --format prometheus -o export
     """
+    from specbench.cli.show.consoles import say, say_json
     from specbench.workflows.exported import export as write
 
     files = [str(path) for path in write(recording or results, format_, output, only)]
     if json:
-        typer.echo(dumps({"schema": 1, "format": format_, "files": files}))
+        say_json({"schema": 1, "format": format_, "files": files})
         return
     for path in files:
-        typer.echo(path)
+        say(path)

@@ -43,11 +43,7 @@ def summary(trial: ExportedTrial) -> dict[str, Any]:
 
 
 def _percentiles(trial: ExportedTrial, column: str) -> dict[str, Any]:
-    found = {
-        f"p{percent}": trial.row[f"{column}_p{percent}"]
-        for percent in (50, 90, 95, 99)
-        if f"{column}_p{percent}" in trial.row
-    }
+    found = trial.percentiles(column)
     return {"unit": "ms", **found} if found else {}
 
 

@@ -51,15 +51,10 @@ def _aggregate(trial: ExportedTrial) -> dict[str, Any]:
         "latency": {
             name: {"units": units, **percentiles}
             for name, (column, units) in LATENCIES.items()
-            if (percentiles := _percentiles(trial, column))
+            if (percentiles := trial.percentiles(column))
         },
     }
     if "tok_s" in trial.row:
         rate = {"units": "tokens/s", "mean": trial.row["tok_s"]}
         found["throughput"] = {"output_token_rate": rate}
     return found
-
-
-def _percentiles(trial: ExportedTrial, column: str) -> dict[str, Any]:
-    names = {f"p{percent}": f"{column}_p{percent}" for percent in (50, 90, 95, 99)}
-    return {name: trial.row[ours] for name, ours in names.items() if ours in trial.row}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from specbench.model.columns import COLUMNS, Column
+from specbench.model.columns import COLUMNS, PERCENTS, Column
 from specbench.version import __version__
 
 if TYPE_CHECKING:
@@ -22,6 +22,11 @@ class ExportedTrial:
     model: str
     recording: str
     version: str
+
+    def percentiles(self, quantity: str) -> dict[str, Any]:
+        """Give the measured percentiles of a latency (`ttft_ms`) as p50, p90, p95 and p99."""
+        names = {f"p{percent}": f"{quantity}_p{percent}" for percent in PERCENTS}
+        return {short: self.row[name] for short, name in names.items() if name in self.row}
 
     @property
     def trial_id(self) -> str:

@@ -1,20 +1,23 @@
 """AIPerf: the summary `profile_export_aiperf.json`, and its records a request."""
 
-import math
 from collections.abc import Iterable
 from typing import Any
+
+import numpy as np
 
 from specbench.interchange.reading import (
     Field,
     as_ours,
     at,
     figures_of,
+    latency_fields,
     levels_of,
     number,
     too_new,
     written_by_us,
 )
 from specbench.interchange.rows import Figure, ImportedRow
+from specbench.model.columns import PERCENTS
 
 STATISTICS = {"avg": "mean", "p50": "p50", "p90": "p90", "p95": "p95", "p99": "p99"}
 LATENCIES = {
@@ -40,11 +43,7 @@ FIELDS = (
     Field("request_count.avg"),
     Field("request_throughput.avg"),
     Field("benchmark_duration.avg"),
-    *(
-        Field(f"{name}.{statistic}", f"{column}_{ours}", definition)
-        for name, (column, definition) in LATENCIES.items()
-        for statistic, ours in STATISTICS.items()
-    ),
+    *latency_fields("{name}.{statistic}", LATENCIES, STATISTICS),
 )  # fmt: skip
 LEVELS = {
     "label": "run_info.run_label",
@@ -106,15 +105,15 @@ def rows_of_records(documents: Iterable[Any], where: str) -> list[ImportedRow]:
     for name, (column, definition) in LATENCIES.items():
         if name == "inter_chunk_latency":
             continue
-        values = sorted(_values(records, name, where))
+        values = _values(records, name, where)
         figures += [
             Figure(
                 original=f"metrics.{name}",
-                value=_percentile(values, percent),
+                value=float(np.percentile(values, percent)),
                 column=f"{column}_p{percent}",
                 definition=definition,
             )
-            for percent in (50, 90, 95, 99)
+            for percent in PERCENTS
             if values
         ]
     figures += _acceptance(records, where)
@@ -132,13 +131,6 @@ def _values(records: list[Any], name: str, where: str) -> list[float]:
         if value is not None:
             found.append(value * UNITS.get(str(at(record, f"metrics.{name}.unit")), 1.0))
     return found
-
-
-def _percentile(values: list[float], percent: int) -> float:
-    """Interpolate between order statistics."""
-    place = (len(values) - 1) * percent / 100
-    low, high = math.floor(place), math.ceil(place)
-    return values[low] + (values[high] - values[low]) * (place - low)
 
 
 def _acceptance(records: list[Any], where: str) -> list[Figure]:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from specbench.interchange.reading import Field, at, figures_of, levels_of
+from specbench.interchange.reading import Field, at, figures_of, latency_fields, levels_of
 from specbench.interchange.rows import ImportedRow
 
 STATISTICS = {"mean": "mean", "p50": "p50", "p90": "p90", "p95": "p95", "p99": "p99"}
@@ -18,11 +18,7 @@ FIELDS = (
     Field("error_rate"),
     Field("requests_per_second"),
     Field("run_duration"),
-    *(
-        Field(f"stats.{name}.{statistic}", f"{column}_{ours}", definition, 1000.0)
-        for name, (column, definition) in LATENCIES.items()
-        for statistic, ours in STATISTICS.items()
-    ),
+    *latency_fields("stats.{name}.{statistic}", LATENCIES, STATISTICS, 1000.0),
 )
 LEVELS = {"concurrency": "num_concurrency", "scenario": "scenario"}
 

@@ -6,6 +6,7 @@ from specbench.interchange.reading import (
     Field,
     at,
     figures_of,
+    latency_fields,
     levels_of,
     listing,
     mapping,
@@ -16,11 +17,12 @@ from specbench.interchange.rows import ImportedRow
 STATISTICS = {"mean": "mean", "median": "p50", "percentiles.p90": "p90", "percentiles.p95": "p95",
               "percentiles.p99": "p99"}  # fmt: skip
 LATENCIES = {
-    "time_to_first_token_ms": ("ttft_ms", "ttft/first-content", 1.0),
-    "inter_token_latency_ms": ("tpot_ms", "tpot/minus-one", 1.0),
-    "time_per_output_token_ms": ("", "tpot/with-ttft", 1.0),
-    "request_latency": ("e2e_ms", "e2e/stream-end", 1000.0),
+    "time_to_first_token_ms": ("ttft_ms", "ttft/first-content"),
+    "inter_token_latency_ms": ("tpot_ms", "tpot/minus-one"),
+    "time_per_output_token_ms": ("", "tpot/with-ttft"),
 }
+IN_SECONDS = {"request_latency": ("e2e_ms", "e2e/stream-end")}
+STATISTIC = "metrics.{name}.successful.{statistic}"
 FIELDS = (
     Field("metrics.output_tokens_per_second.total.mean", "tok_s", "tok_s/time-weighted"),
     Field(
@@ -31,16 +33,8 @@ FIELDS = (
     Field("metrics.output_tokens_per_iteration.successful.mean", "tokens_per_chunk"),
     Field("metrics.requests_per_second.successful.mean"),
     Field("duration"),
-    *(
-        Field(
-            f"metrics.{name}.successful.{statistic}",
-            f"{column}_{ours}" if column else "",
-            definition,
-            scale,
-        )
-        for name, (column, definition, scale) in LATENCIES.items()
-        for statistic, ours in STATISTICS.items()
-    ),
+    *latency_fields(STATISTIC, LATENCIES, STATISTICS),
+    *latency_fields(STATISTIC, IN_SECONDS, STATISTICS, 1000.0),
 )
 LEVELS = {
     "model": "config.backend.model",

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from specbench.interchange.reading import Field, at, figures_of, levels_of
+from specbench.interchange.reading import Field, at, figures_of, latency_fields, levels_of
 from specbench.interchange.rows import ImportedRow
 
 STATISTICS = {"mean": "mean", "median": "p50", "p90": "p90", "p95": "p95", "p99": "p99"}
@@ -19,16 +19,7 @@ FIELDS = (
     Field("load_summary.count", "n_requests", "count"),
     Field("failures.count", "n_failed", "count"),
     Field("benchmark_time_seconds"),
-    *(
-        Field(
-            f"successes.latency.{name}.{statistic}",
-            f"{column}_{ours}" if column else "",
-            definition,
-            1000.0,
-        )
-        for name, (column, definition) in LATENCIES.items()
-        for statistic, ours in STATISTICS.items()
-    ),
+    *latency_fields("successes.latency.{name}.{statistic}", LATENCIES, STATISTICS, 1000.0),
 )
 LEVELS = {"concurrency": "load_summary.concurrency", "rate": "load_summary.requested_rate"}
 

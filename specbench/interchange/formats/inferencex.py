@@ -2,7 +2,15 @@
 
 from typing import Any
 
-from specbench.interchange.reading import Field, at, figures_of, levels_of, mapping, number
+from specbench.interchange.reading import (
+    Field,
+    at,
+    figures_of,
+    latency_fields,
+    levels_of,
+    mapping,
+    number,
+)
 from specbench.interchange.rows import Figure, ImportedRow
 
 STATISTICS = {"mean": "mean", "median": "p50", "p90": "p90", "p99": "p99"}
@@ -19,11 +27,7 @@ FIELDS = (
     Field("median_intvty", "tok_s_user", "tok_s_user/inverse-tpot"),
     Field("avg_power_w", "gpu_power_w"),
     Field("joules_per_output_token", "energy_j_per_token"),
-    *(
-        Field(f"{statistic}_{name}", f"{column}_{ours}", definition, 1000.0)
-        for name, (column, definition) in LATENCIES.items()
-        for statistic, ours in STATISTICS.items()
-    ),
+    *latency_fields("{statistic}_{name}", LATENCIES, STATISTICS, 1000.0),
 )
 LEVELS = {
     "concurrency": "conc",

@@ -3,7 +3,7 @@
 from typing import Any
 
 from specbench.errors import InputError
-from specbench.interchange.reading import Field, at, figures_of, levels_of, too_new
+from specbench.interchange.reading import Field, at, figures_of, latency_fields, levels_of, too_new
 from specbench.interchange.rows import ImportedRow
 
 AGGREGATE = "results.request_performance.aggregate"
@@ -41,10 +41,8 @@ def rows(document: Any, where: str) -> list[ImportedRow]:
     ]
     for name, column in LATENCIES.items():
         scale = _scale(document, f"{AGGREGATE}.latency.{name}", where)
-        fields += [
-            Field(f"{AGGREGATE}.latency.{name}.{statistic}", f"{column}_{ours}", definition, scale)
-            for statistic, ours in STATISTICS.items()
-        ]
+        one = f"{AGGREGATE}.latency.{{name}}.{{statistic}}"
+        fields += latency_fields(one, {name: (column, definition)}, STATISTICS, scale)
     return [
         ImportedRow(
             tool="llm-d benchmark report",

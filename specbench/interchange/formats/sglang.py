@@ -8,6 +8,7 @@ from specbench.interchange.reading import (
     as_ours,
     at,
     figures_of,
+    latency_fields,
     levels_of,
     listing,
     written_by_us,
@@ -36,11 +37,7 @@ FIELDS = (
     Field("max_output_tokens_per_s", "", "peak/chunks"),
     Field("max_concurrent_requests"),
     Field("request_goodput", "goodput_rps"),
-    *(
-        Field(f"{statistic}_{name}_ms", f"{column}_{ours}", definition)
-        for name, (column, definition) in LATENCIES.items()
-        for statistic, ours in STATISTICS.items()
-    ),
+    *latency_fields("{statistic}_{name}_ms", LATENCIES, STATISTICS),
 )
 BATCH = (
     Field("latency"),

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from specbench.interchange.reading import Field, at, figures_of, levels_of
+from specbench.interchange.reading import Field, at, figures_of, latency_fields, levels_of
 from specbench.interchange.rows import ImportedRow
 
 STATISTICS = {"mean": "mean", "median": "p50", "p50": "p50", "p90": "p90", "p95": "p95",
@@ -31,11 +31,7 @@ FIELDS = (
     Field("total_token_throughput"),
     Field("max_output_tokens_per_s", "", "peak/chunks"),
     Field("max_concurrent_requests"),
-    *(
-        Field(f"{statistic}_{name}_ms", f"{column}_{ours}", definition)
-        for name, (column, definition) in LATENCIES.items()
-        for statistic, ours in STATISTICS.items()
-    ),
+    *latency_fields("{statistic}_{name}_ms", LATENCIES, STATISTICS),
 )
 LEVELS = {
     "model": "model_id",
