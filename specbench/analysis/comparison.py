@@ -77,6 +77,11 @@ class CellComparison(msgspec.Struct, frozen=True, kw_only=True):
     decomposition: Decomposition | None
     differences: tuple[Difference, ...]
 
+    @property
+    def estimate(self) -> Estimate:
+        """What is told first: for such workloads, where that can be said, else for this one."""
+        return self.such_workloads or self.this_workload
+
 
 class Pooled(msgspec.Struct, frozen=True, kw_only=True):
     """One answer over several matched cells, of all of them or of those with one level.
@@ -100,6 +105,11 @@ class Pooled(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Outcome
     verdict_this_workload: Outcome
     why: str
+
+    @property
+    def estimate(self) -> Estimate:
+        """What is told first: for such workloads, where that can be said, else for this one."""
+        return self.such_workloads or self.this_workload
 
 
 class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,5 +169,5 @@ def _words(cell: CellComparison) -> str:
 
 
 def _interval(cell: CellComparison) -> str:
-    estimate = cell.such_workloads or cell.this_workload
+    estimate = cell.estimate
     return f"{estimate.ratio:.3g} [{estimate.low:.3g}, {estimate.high:.3g}]"

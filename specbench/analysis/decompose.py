@@ -42,6 +42,11 @@ class Decomposition(msgspec.Struct, frozen=True, kw_only=True):
     accept_bound: float
     reading: str
 
+    @property
+    def step_time_ratio(self) -> float:
+        """How much longer a step takes."""
+        return 1 / self.step_rate.ratio
+
 
 def decompose(
     totals: Totals, paired: Paired, values: Mapping[str, Mapping[str, float]], prior: LaunchPrior,

@@ -95,13 +95,12 @@ def _figures(comparison: Comparison, cell: CellComparison) -> dict[str, Range | 
         return {}
     why = cell.decomposition
     this = cell.this_workload
-    such = cell.such_workloads or this
     faster_is_more = comparison.better == "higher"
     is_speed = METRICS[comparison.metric].speed
     return {
         "ratio": _deciding(this, slack),
         "speedup": _speedup(this, slack, more=faster_is_more) if is_speed else None,
-        "speedup_such": _speedup(such, slack, more=faster_is_more) if is_speed else None,
+        "speedup_such": _speedup(cell.estimate, slack, more=faster_is_more) if is_speed else None,
         "accept_len_ratio": _range(why.accept_len) if why else _accept_len(comparison, this),
         "step_rate_ratio": _range(why.step_rate) if why else None,
         "remainder_ratio": _range(why.remainder) if why else None,

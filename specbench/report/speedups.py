@@ -206,7 +206,7 @@ class _Book:
                 yield self._pair(one, cell, control)
 
     def _pair(self, one: CellComparison, cell: str, control: str) -> SpeedUp:
-        estimate = one.such_workloads or one.this_workload
+        estimate = one.estimate
         known = math.isfinite(estimate.high) and estimate.low > 0
         parts = one.decomposition
         return SpeedUp(
@@ -227,7 +227,7 @@ class _Book:
             p_adjusted=estimate.p_adjusted,
             why=one.why,
             accept_ratio=parts.accept_len.ratio if parts else None,
-            step_ratio=1 / parts.step_rate.ratio if parts else None,
+            step_ratio=parts.step_time_ratio if parts else None,
             reading=parts.reading if parts else "",
             length_ratio=self._length_ratio(cell, control),
             withheld=one.doubts,

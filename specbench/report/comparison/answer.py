@@ -118,7 +118,7 @@ def _first_asked(names: Iterable[str]) -> list[str]:
 
 
 def _row(number: int, cell: CellComparison) -> Row:
-    told = cell.such_workloads or cell.this_workload
+    told = cell.estimate
     parts = cell.decomposition
     return Row(
         number=number,
@@ -130,7 +130,7 @@ def _row(number: int, cell: CellComparison) -> Row:
         high=told.high,
         verdict=cell.verdict,
         accept_len=parts.accept_len.ratio if parts else None,
-        step_time=1 / parts.step_rate.ratio if parts else None,
+        step_time=parts.step_time_ratio if parts else None,
         launches=cell.launches,
         trials=cell.trials,
         requests=cell.requests,
@@ -154,7 +154,7 @@ def levels_of(cell: CellComparison) -> dict[str, Any]:
 
 def sentence_of(c: Comparison) -> str:
     """Answer the whole question in one sentence: the verdict, the pooled ratio, where it holds."""
-    told = c.pooled.such_workloads or c.pooled.this_workload
+    told = c.pooled.estimate
     return f"{_claim(c)}: {_size(told, c)} {_where(c)}."
 
 

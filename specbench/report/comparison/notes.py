@@ -44,7 +44,7 @@ def why_of(c: Comparison) -> str:
     if c.metric == "accept_len" or not parts:
         return ""
     accept = _spread([one.accept_len.ratio for one in parts])
-    step = _spread([1 / one.step_rate.ratio for one in parts])
+    step = _spread([one.step_time_ratio for one in parts])
     return f"why: accept_len {accept}; step time {step}"
 
 
@@ -75,7 +75,7 @@ def _where(c: Comparison) -> str:
 
 
 def _range(part: Pooled) -> str:
-    told = part.such_workloads or part.this_workload
+    told = part.estimate
     return f"{show(told.ratio)} [{show(told.low)}, {show(told.high)}]"
 
 

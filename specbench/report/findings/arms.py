@@ -84,7 +84,7 @@ def _by_scope(one: Comparison, scopes: list[str]) -> Iterator[str | None]:
 
 
 def _told(part: Pooled) -> str:
-    told = part.such_workloads or part.this_workload
+    told = part.estimate
     verdict = WORDS.get(str(part.verdict), str(part.verdict))
     return f"{show(told.ratio)} {between(told.low, told.high)} {verdict}"
 
