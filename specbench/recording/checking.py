@@ -12,7 +12,7 @@ from specbench.model.block_facts import BlockFacts
 from specbench.model.columns import BY_NAME
 from specbench.model.json_text import NOT_JSON, why_not
 from specbench.model.verdict import RecordedVerdict
-from specbench.recording.damage import CHANGED, Damage, Listed, Unusable, file_sha256, read_bytes
+from specbench.recording.damage import CHANGED, Damage, Listed, Unusable, check_file, read_bytes
 from specbench.recording.durable import journal_lines
 from specbench.recording.entries import Entry, TrialSealed, entry_of
 from specbench.recording.paths import RecordingPaths
@@ -146,7 +146,11 @@ def _sealed(folder: Path, listed: TrialSealed | None, *, hashed: bool) -> Sealed
     if odd := _odd_column(sealed.row):
         raise _OfTrial(file.name, f"is damaged ({odd} is not a number)")
     if hashed:
-        _check_requests(folder / "requests.jsonl", sealed.requests_sha256)
+        requests = folder / "requests.jsonl"
+        try:
+            check_file(requests, sealed.requests_sha256)
+        except Unusable as problem:
+            raise _OfTrial(requests.name, str(problem)) from problem
     return sealed
 
 
@@ -158,18 +162,6 @@ def _odd_column(row: dict[str, Any]) -> str:
         if column and column.dtype != "text" and value is not None and not number:
             return name
     return ""
-
-
-def _check_requests(file: Path, sha256: str) -> None:
-    try:
-        found = file_sha256(file)
-        empty = not file.stat().st_size
-    except FileNotFoundError:
-        raise _OfTrial(file.name, "is missing") from None
-    except OSError as error:
-        raise _OfTrial(file.name, f"cannot be read ({error.strerror or error})") from error
-    if sha256 and found != sha256:
-        raise _OfTrial(file.name, "is empty" if empty else CHANGED)
 
 
 def block_facts(

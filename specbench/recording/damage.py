@@ -100,13 +100,30 @@ def read_bytes(path: Path, sha256: str = "") -> bytes:
     return content
 
 
+def check_file(path: Path, sha256: str = "") -> None:
+    """Hold a file of any size against the hash that it must have, if one is known.
+
+    Raises:
+        Unusable: it is missing, is no file that can be read, or has another hash.
+    """
+    try:
+        found = file_sha256(path)
+        empty = not path.stat().st_size
+    except FileNotFoundError:
+        raise Unusable("is missing") from None
+    except OSError as error:
+        raise Unusable(f"cannot be read ({error.strerror or error})") from error
+    if sha256 and found != sha256:
+        raise Unusable("is empty" if empty else CHANGED)
+
+
 def changed_files(paths: RecordingPaths, listed: Listed, known: Iterable[str]) -> list[Damage]:
     """Hold every listed file against its hash; `known` paths are reported elsewhere."""
     left = "no figure rests on it; what it tells of the launch is in doubt"
     found = []
     for path in sorted(set(listed.files) - set(known)):
         try:
-            read_bytes(paths.root / path, listed.files[path])
+            check_file(paths.root / path, listed.files[path])
         except Unusable as problem:
             found.append(Damage(file=path, what=str(problem), left=left))
     return found
