@@ -15,19 +15,20 @@ def unsent(engine: str, options: WorkloadOptions) -> str | None:
     """Say which sampling setting, not at its default, changes nothing in a request; else None."""
     backend = backend_for(engine)
     plain = Sampling()
+
+    def body(sampling: Sampling) -> bytes:
+        ask = Ask(prompt=_ANY, sampling=sampling, api=options.api, model="m")
+        return backend.request(ask).body
+
+    try:
+        without = body(plain)
+    except InputError:
+        return None  # said where the API is checked
     for name in SamplingOptions.__struct_fields__:
         value = getattr(options, name)
         if value == getattr(plain, name):
             continue
-        set_one = msgspec.structs.replace(plain, **{name: value})
-        try:
-            bodies = [
-                backend.request(Ask(prompt=_ANY, sampling=one, api=options.api, model="m")).body
-                for one in (plain, set_one)
-            ]
-        except InputError:
-            return None  # said where the API is checked
-        if bodies[0] == bodies[1]:
+        if body(msgspec.structs.replace(plain, **{name: value})) == without:
             return (
                 f"requests of engine {backend.name} carry no {name}: {value!r} would change nothing"
             )
