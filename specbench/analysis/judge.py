@@ -18,9 +18,8 @@ EQUIVALENT = math.log(1.02)
 
 ALPHA = 0.05
 
-FEW_REQUESTS = 8
 SMALL = math.log(1.05)
-"""Below so many requests a slot the window leans on few prompts: no verdict that 5 % explain."""
+"""With few requests a slot the window leans on few prompts: no verdict that 5 % explain."""
 
 UNEVEN_ORDER = 0.5
 BEYOND_DRIFT = math.log(1.3)

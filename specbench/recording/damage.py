@@ -11,7 +11,6 @@ from specbench.recording.entries import BlockBegun, Entry, FileWritten, TrialSea
 from specbench.recording.paths import RecordingPaths
 
 CHANGED = "was changed since it was written"
-MISSING = "is missing, and the journal says that it was written"
 
 
 class Damage(msgspec.Struct, frozen=True, kw_only=True):

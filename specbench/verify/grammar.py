@@ -30,6 +30,7 @@ from specbench.verify.statistics.exchange import (
 from specbench.verify.statistics.odds import Odds
 
 LETTERS = "ABCDEF"
+_ONE = f"[{LETTERS[0]}-{LETTERS[-1]}]"
 PROMPTS = (
     "The answers to the ten questions of the quiz, in order, are:",
     "She wrote down the grades of her pupils one after the other:",
@@ -79,12 +80,14 @@ class Grammar:
         return Words(text, limit, temperature, "completions", 1, self._constraint(count))
 
     def _constraint(self, count: int) -> dict[str, Any]:
-        first, rest = ("[A-F]", count - 1) if self.apart else ("", count)
+        first, rest = (_ONE, count - 1) if self.apart else ("", count)
         if self.dialect == "grammar":
             return {
-                "grammar": f'root ::= {first} (" " [A-F]){{{rest}}}' if rest else "root ::= [A-F]"
+                "grammar": f'root ::= {first} (" " {_ONE}){{{rest}}}'
+                if rest
+                else f"root ::= {_ONE}"
             }
-        pattern = f"{first}( [A-F]){{{rest}}}" if rest else first
+        pattern = f"{first}( {_ONE}){{{rest}}}" if rest else first
         if self.dialect == "structured_outputs":
             return {"structured_outputs": {"regex": pattern}}
         return {self.dialect: pattern}
@@ -166,7 +169,7 @@ def _grammar(session: Session) -> Grammar | None:
 
 def _letters(text: str) -> str | None:
     """Return the letters of a legal text or of the beginning of one; None where it is neither."""
-    if not re.fullmatch(r"\s?([A-F]( [A-F])*)? ?", text):
+    if not re.fullmatch(rf"\s?({_ONE}( {_ONE})*)? ?", text):
         return None
     return "".join(text.split())
 

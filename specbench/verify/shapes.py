@@ -25,7 +25,6 @@ TEXTS = (
     "List the months of the year with the number of their days.",
     "Explain in a short paragraph how bread is baked.",
 )
-COST = 1800
 _LENGTH = 64
 # Long enough to span two tokens of any vocabulary that keeps most words whole.
 _STOP_LENGTH = 12

@@ -1,7 +1,7 @@
 """Replies of the OpenAI API, event by event; products add the counters of their own."""
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -210,6 +210,3 @@ def _piece(choice: Choice) -> str:
     if said is None:
         return choice.text or ""
     return (said.reasoning_content or said.reasoning or "") + (said.content or "")
-
-
-AnyReader = OpenAiReader[Any]

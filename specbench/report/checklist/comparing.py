@@ -17,7 +17,6 @@ from specbench.report.inputs import Evidence
 from specbench.report.statements import count, listed
 
 MIN_SHARE_IN_FLIGHT = 0.9
-LOSS_OF_OUTPUT = 0.05
 
 
 def unmatched_cells(case: Case) -> Answer:
